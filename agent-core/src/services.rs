@@ -46,6 +46,7 @@ pub use self::{
     ineffective::{Ineffective, Instead},
     place::Place,
     problem::{Clearing, Malformed, Problem, ProblemReason, SeenBy, WayOut, Writer},
+    reading::oversights_on,
     records::{
         AnnotationValues, Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress,
         IpMode, OtherController, ServiceRecord, StatusOwner,

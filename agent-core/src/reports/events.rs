@@ -1,10 +1,10 @@
-//! The Events of a process. A problem of a Service or of another program's object is posted for as long
-//! as it lasts, and any other message once.
+//! The Events of a process. A problem of a Service or of another object is posted for as long as it lasts,
+//! and any other message once.
 
 use std::collections::BTreeMap;
 
 use super::{
-    outbox::{Command, ForeignObject, Message, Outbox, Outcome},
+    outbox::{ApiObject, Command, Message, ObjectFault, Outbox, Outcome},
     reporting::{RENEW, Reporting},
 };
 use crate::{
@@ -20,13 +20,13 @@ mod tests;
 pub struct Events {
     outbox: Outbox,
     reporting: Reporting,
-    /// The problem of each object of another program that has one, and the time of its next message.
-    foreign: BTreeMap<ForeignObject, (String, Monotonic)>,
+    /// The fault of each object that has one, and the time of its next message.
+    faults: BTreeMap<ApiObject, (ObjectFault, Monotonic)>,
 }
 
 impl Events {
     pub fn start(now: Monotonic) -> Self {
-        Self { outbox: Outbox::start(now), reporting: Reporting::default(), foreign: BTreeMap::new() }
+        Self { outbox: Outbox::start(now), reporting: Reporting::default(), faults: BTreeMap::new() }
     }
 
     /// Records a new problem of a Service. The process that is responsible for it posts a message
@@ -40,23 +40,21 @@ impl Events {
         self.outbox.withdraw(service, problem);
     }
 
-    /// Records the problem of an object that another program defines, or that it has none. Returns true
-    /// if that is a change.
-    pub fn put_foreign(&mut self, object: &ForeignObject, problem: Option<&str>, now: Monotonic) -> bool {
-        let known = self.foreign.get(object).map(|(problem, _)| problem.as_str());
-        if known == problem {
+    /// Records the fault of an object, or that it has none. Returns true if that is a change.
+    pub fn put_fault(&mut self, object: &ApiObject, fault: Option<&ObjectFault>, now: Monotonic) -> bool {
+        if self.faults.get(object).map(|(known, _)| known) == fault {
             return false;
         }
-        match problem {
-            Some(problem) => _ = self.foreign.insert(object.clone(), (problem.to_owned(), now)),
-            None => _ = self.foreign.remove(object),
+        match fault {
+            Some(fault) => _ = self.faults.insert(object.clone(), (fault.clone(), now)),
+            None => _ = self.faults.remove(object),
         }
         true
     }
 
-    /// Forgets an object of another program that is gone, whatever its uid was.
-    pub fn forget_foreign(&mut self, gone: &ForeignObject) {
-        self.foreign.retain(|object, _| (object.kind, &object.name) != (gone.kind, &gone.name));
+    /// Forgets an object that is gone, whatever its uid was.
+    pub fn forget_faults(&mut self, gone: &ApiObject) {
+        self.faults.retain(|object, _| (object.kind, &object.name) != (gone.kind, &gone.name));
     }
 
     pub fn post(&mut self, message: Message, now: Monotonic) {
@@ -80,9 +78,9 @@ impl Events {
             let uid = services.uid(&service).cloned();
             self.outbox.post(Message::of_problem(service, uid, &problem), now);
         }
-        for (object, (problem, next)) in self.foreign.iter_mut().filter(|(_, (_, next))| *next <= now) {
+        for (object, (fault, next)) in self.faults.iter_mut().filter(|(_, (_, next))| *next <= now) {
             *next = now + RENEW;
-            self.outbox.post(Message::of_foreign(object.clone(), problem), now);
+            self.outbox.post(Message::of_fault(object.clone(), fault), now);
         }
     }
 
@@ -93,8 +91,8 @@ impl Events {
 
     /// Returns the next deadline of [`Events::report`] and [`Events::due`].
     pub fn next_deadline(&self) -> Option<Monotonic> {
-        let foreign = self.foreign.values().map(|(_, next)| *next);
+        let faults = self.faults.values().map(|(_, next)| *next);
         let others = self.outbox.next_deadline().into_iter().chain(self.reporting.next_deadline());
-        others.chain(foreign).min()
+        others.chain(faults).min()
     }
 }

@@ -34,7 +34,7 @@ use crate::{
     services::Problem,
 };
 
-pub use self::message::{ForeignObject, Kind, Message, News, Object, Reason};
+pub use self::message::{ApiObject, Kind, Message, News, Object, ObjectFault, Reason};
 
 #[cfg(test)]
 mod tests;

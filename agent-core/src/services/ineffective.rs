@@ -102,6 +102,10 @@ pub enum Ineffective {
     Unknown { nearest: Option<&'static str>, known: &'static [&'static str] },
     #[error("{0}")]
     Elsewhere(&'static str),
+    #[error(
+        "it is the former name of {by}, which the Service has too, with another value, and which comes first; remove it"
+    )]
+    Former { by: Box<str> },
     #[error("it is {controller}'s, and Vipward does not read it; {}", in_its_place(*instead))]
     Foreign { controller: &'static str, instead: Instead },
 }
@@ -128,6 +132,11 @@ impl Ineffective {
             Some((_, why)) => Self::Elsewhere(why),
             None => Self::Unknown { nearest: stem(name).and_then(|stem| nearest(&stem, known)), known },
         })
+    }
+
+    /// Returns true if an annotation is below Vipward's prefix.
+    pub(super) fn is_ours(name: &str) -> bool {
+        stem(name).is_some()
     }
 
     pub fn is_foreign(&self) -> bool {
@@ -178,8 +187,11 @@ fn by_meaning(wrong: &str) -> Option<&'static str> {
 fn remedy(nearest: Option<&str>, known: &[&str]) -> String {
     nearest.map_or_else(
         || {
-            let ours = known.iter().filter(|name| name.starts_with(PREFIX)).copied();
-            format!("remove it, or take one of {}", ours.collect::<Vec<_>>().join(", "))
+            let ours: Vec<_> = known.iter().filter(|name| name.starts_with(PREFIX)).copied().collect();
+            if ours.is_empty() {
+                return "remove it".to_owned();
+            }
+            format!("remove it, or take one of {}", ours.join(", "))
         },
         |nearest| format!("the nearest known one is {nearest}"),
     )

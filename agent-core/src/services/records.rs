@@ -183,23 +183,26 @@ macro_rules! annotations {
             $($(#[$doc])* pub $field: Option<Box<str>>,)*
             /// The names of annotations that have no effect, or only by the settings: at most 8.
             pub ineffective: Vec<Box<str>>,
+            /// The former names of annotations that have no effect beside the present ones, each with that one.
+            pub former: Vec<(Box<str>, Box<str>)>,
         }
 
         impl AnnotationValues {
-            const NONE: Self = Self { $($field: None,)* ineffective: Vec::new() };
+            const NONE: Self = Self { $($field: None,)* ineffective: Vec::new(), former: Vec::new() };
         }
 
         impl Annotations {
             pub const NAMES: &[&str] = &[$($name),*];
 
             /// Reads the known annotations. `value` returns an annotation's value by its name. `names` has
-            /// all names, in their order.
+            /// all names, in their order; `former` is as in [`AnnotationValues::former`].
             pub fn read<'a, 'b>(
                 value: impl Fn(&str) -> Option<&'a str>,
                 names: impl Iterator<Item = &'b str>,
+                former: Vec<(Box<str>, Box<str>)>,
             ) -> Self {
                 let ineffective = ineffective::recorded(names, Self::NAMES);
-                AnnotationValues { $($field: value($name).map(Into::into),)* ineffective }.into()
+                AnnotationValues { $($field: value($name).map(Into::into),)* ineffective, former }.into()
             }
         }
     };

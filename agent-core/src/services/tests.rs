@@ -275,7 +275,7 @@ impl ServiceRecord {
     fn annotated(mut self, annotations: &[(&str, &'static str)]) -> Self {
         let value =
             |wanted: &str| annotations.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value);
-        self.annotations = Annotations::read(value, annotations.iter().map(|(name, _)| *name));
+        self.annotations = Annotations::read(value, annotations.iter().map(|(name, _)| *name), Vec::new());
         self
     }
 

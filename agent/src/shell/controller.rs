@@ -276,6 +276,7 @@ impl Leader {
         seen.log();
         match seen {
             Seen::L2Advertisement(record, object) => self.notifying.advertisement(record, object, now),
+            Seen::Fault(object, fault) => self.notifying.fault(object, fault.clone(), now),
             Seen::Unserved(object) => self.notifying.unserved(object, now),
             Seen::UnservedGone { of, name } => self.notifying.gone(*of, name),
             Seen::L2AdvertisementGone(name) => self.notifying.gone(MetalLb::L2Advertisements, name),

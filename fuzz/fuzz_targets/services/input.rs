@@ -235,6 +235,7 @@ impl Service {
             ignore: (kind == 2).then(|| "true".into()),
             kube_vip_ignore: None,
             ineffective: Vec::new(),
+            former: Vec::new(),
         };
         // The API server gives no two Services the same ClusterIP.
         let cluster_ip = v4(self.name % 6 + 4);

@@ -221,6 +221,7 @@ fn a_refused_reservation_that_is_not_wanted_any_more_is_given_up_and_its_problem
         annotations: Annotations::read(
             |name| (name == "vipward.io/pool").then_some(pool),
             std::iter::empty(),
+            Vec::new(),
         ),
         ..service(&[])
     };

@@ -15,6 +15,8 @@ use crate::{
 
 /// Largest number of nodes that a message names if none can hold a VIP.
 const MOST_NAMED: usize = 12;
+/// Largest length of their reasons in bytes: an Event takes 1,024, and the remedy follows.
+const MOST_BYTES: usize = 640;
 
 /// A node that can hold a VIP.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -134,8 +136,14 @@ impl Nodes {
             }
         });
         let mut lines: Vec<String> = lines.collect();
-        let more = lines.len().saturating_sub(MOST_NAMED);
-        lines.truncate(MOST_NAMED);
+        let mut bytes = 0;
+        let fits = |line: &&String| {
+            bytes += line.len();
+            bytes <= MOST_BYTES
+        };
+        let named = lines.iter().take(MOST_NAMED).take_while(fits).count().max(1).min(lines.len());
+        let more = lines.len() - named;
+        lines.truncate(named);
         if more > 0 {
             lines.push(format!("and {more} more"));
         }

@@ -59,6 +59,23 @@ fn every_node_is_named_with_its_reason_to_people_and_in_the_claim() {
 }
 
 #[test]
+fn the_remedy_is_said_however_many_nodes_have_a_reason() {
+    for us in ["a", "b"] {
+        let mut world = hopeless(us);
+        for number in 0..30 {
+            let name = format!("a-node-with-a-long-name-in-a-large-cluster-{number:02}.example.com");
+            world.notify(Event::Node(node(&name)));
+        }
+        let lines = world.after_renewals(60);
+        let Some(notified) = lines.iter().find(|line| line.starts_with("tell: no holder")) else { continue };
+        assert!(notified.ends_with(". For a: remove the taint when the node is well again"), "{notified}");
+        assert!(notified.contains("; and ") && notified.len() < 1_024, "{notified}");
+        return;
+    }
+    panic!("no notice came");
+}
+
+#[test]
 fn other_reasons_are_reported_too() {
     for us in ["a", "b"] {
         let mut world = hopeless(us);

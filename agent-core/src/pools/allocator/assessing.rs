@@ -218,7 +218,9 @@ impl Allocator {
                 }
                 (Some(Joined::Soon(vip)), _) => self.waiting.add_address(service, vip),
                 (None, Some(vip)) => self.reserve(vip, self.pools.reservation(vip, service), commands),
-                (None, None) if !is_settled => self.ask(service, request, *family, surroundings, lacks, commands),
+                (None, None) if !is_settled => {
+                    self.ask(service, request, *family, surroundings, lacks, commands);
+                }
                 (None, None) => {}
             }
             // The Service keeps an address of its status while the address is being reserved.

@@ -252,7 +252,7 @@ fn a_service_that_shares_with_nobody_of_its_key_says_why_until_it_does() {
         let said = world.lacks(name).concat();
         assert!(said.contains(reason), "{what}: {said:?}");
         ends(&mut world);
-        assert_eq!(world.lacks(name), [String::new(); 0], "{what}");
+        assert_eq!(world.lacks(name), [""; 0], "{what}");
         assert_eq!(world.has(name), own, "{what}: it keeps its own");
     }
 }

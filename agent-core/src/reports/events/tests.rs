@@ -76,37 +76,38 @@ fn a_problem_has_an_event_again_after_an_outage_that_outlasts_the_repetitions() 
     assert_eq!(requests(answer, MINUTE * 15).last(), Some(&(10, true)));
 }
 
-fn foreign(kind: &'static str, uid: &str) -> ForeignObject {
+fn foreign(kind: &'static str, uid: &str) -> ApiObject {
     let (namespace, name) = ("metallb-system".into(), "lan".into());
-    ForeignObject { version: "metallb.io/v1beta1", kind, namespace, name, uid: uid.into() }
+    ApiObject { version: "metallb.io/v1beta1", kind, namespace, name, uid: uid.into() }
 }
 
 #[test]
 fn an_object_that_is_gone_is_forgotten_and_one_of_its_name_is_reported_anew() {
     let (pool, peer) = (foreign("IPAddressPool", "1"), foreign("BGPPeer", "2"));
     let mut events = Events::start(BEGIN);
-    let mut put = |object: &ForeignObject, problem| events.put_foreign(object, problem, BEGIN);
-    assert!(!put(&pool, None), "no problem");
-    assert!(put(&pool, Some("bad")) && !put(&pool, Some("bad")));
-    assert!(put(&pool, Some("worse")) && put(&peer, Some("not served")));
-    events.forget_foreign(&foreign("IPAddressPool", ""));
-    assert_eq!(events.foreign.keys().collect::<Vec<_>>(), [&peer], "another kind stays");
-    assert!(events.put_foreign(&pool, Some("worse"), BEGIN));
-    assert!(events.put_foreign(&pool, None, BEGIN), "it is over");
+    let fault = |words: &str| ObjectFault::unused(words.to_owned());
+    let mut put = |object: &ApiObject, words| events.put_fault(object, fault(words).as_ref(), BEGIN);
+    assert!(!put(&pool, ""), "no fault");
+    assert!(put(&pool, "bad") && !put(&pool, "bad"));
+    assert!(put(&pool, "worse") && put(&peer, "not served"));
+    events.forget_faults(&foreign("IPAddressPool", ""));
+    assert_eq!(events.faults.keys().collect::<Vec<_>>(), [&peer], "another kind stays");
+    assert!(events.put_fault(&pool, fault("worse").as_ref(), BEGIN));
+    assert!(events.put_fault(&pool, None, BEGIN), "it is over");
 }
 
 #[test]
-fn the_problem_of_another_programs_object_has_an_event_again_for_as_long_as_it_lasts() {
+fn the_fault_of_an_object_has_an_event_again_for_as_long_as_it_lasts() {
     let services = services::Agent::alone(Settings::default());
     let object = foreign("IPAddressPool", "1");
     let mut events = Events::start(BEGIN);
-    assert!(events.put_foreign(&object, Some("bad"), BEGIN));
+    assert!(events.put_fault(&object, ObjectFault::unused("bad".to_owned()).as_ref(), BEGIN));
     let mut written = Vec::new();
     while let Some(now) = events.next_deadline().filter(|next| *next < BEGIN + MINUTE * 25) {
         events.report(services.index(), |_, _| Some(false), now);
         for command in events.due(now) {
             let Command::Write(write) = command else { panic!("{command:?}") };
-            assert_eq!(write.message.object, Object::Foreign(object.clone()));
+            assert_eq!(write.message.object, Object::Other(object.clone()));
             written.push((now.saturating_since(BEGIN).as_secs() / 60, write.count));
             events.on_outcome(Outcome::Done, 0.5, now);
         }

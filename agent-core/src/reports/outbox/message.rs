@@ -26,14 +26,13 @@ pub enum Object {
     Service(ServiceName),
     /// A VIP's claim.
     VirtualIp(IpAddr),
-    /// An object of a type that another program defines.
-    Foreign(ForeignObject),
+    Other(ApiObject),
 }
 
-/// An object of a type that another program defines.
+/// An object, by the fields with which an Event names it.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct ForeignObject {
-    /// The type's group and version.
+pub struct ApiObject {
+    /// The group and version of its type.
     pub version: &'static str,
     pub kind: &'static str,
     pub namespace: Arc<str>,
@@ -41,9 +40,27 @@ pub struct ForeignObject {
     pub uid: Arc<str>,
 }
 
-impl fmt::Display for ForeignObject {
+/// What of an object has no effect, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ObjectFault {
+    pub reason: ProblemReason,
+    pub words: String,
+}
+
+impl ObjectFault {
+    /// Returns the fault of an object that is not used, or in part. Without words it has none.
+    pub fn unused(words: String) -> Option<Self> {
+        (!words.is_empty()).then_some(Self { reason: ProblemReason::ObjectNotUsed, words })
+    }
+}
+
+impl fmt::Display for ApiObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind, self.namespace, self.name)
+        write!(f, "{} ", self.kind)?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
     }
 }
 
@@ -53,7 +70,7 @@ impl fmt::Display for Object {
         match self {
             Self::Service(service) => f.write_str(&service.name),
             Self::VirtualIp(vip) => f.write_str(&object_name(*vip)),
-            Self::Foreign(object) => f.write_str(&object.name),
+            Self::Other(object) => f.write_str(&object.name),
         }
     }
 }
@@ -94,7 +111,7 @@ pub enum Reason {
     ConflictOver,
     /// The holder has taken back a VIP that another host announced in a peer's name.
     TakenBack,
-    /// A problem of a Service, or of an object that another program defines.
+    /// A problem of a Service, or a fault of another object.
     Problem(ProblemReason),
 }
 
@@ -164,10 +181,10 @@ impl Message {
         Self::new(Object::Service(service), uid, Reason::Problem(problem.reason()), &problem.to_string())
     }
 
-    /// Returns the message about a problem of an object that another program defines.
-    pub fn of_foreign(object: ForeignObject, words: &str) -> Self {
+    /// Returns the message about a fault of an object.
+    pub fn of_fault(object: ApiObject, fault: &ObjectFault) -> Self {
         let uid = Some(Arc::clone(&object.uid));
-        Self::new(Object::Foreign(object), uid, Reason::Problem(ProblemReason::ObjectNotUsed), words)
+        Self::new(Object::Other(object), uid, Reason::Problem(fault.reason), &fault.words)
     }
 
     pub fn note(&self) -> &str {

@@ -62,9 +62,13 @@ impl Index {
                 self.touch_reserved(&changed);
             }
             Event::NodeInterfaces { node, interfaces, session } => {
+                let is_described = session.is_some() || !interfaces.is_empty();
                 self.put_session(&node, session);
-                let changed = self.reserved.put_interfaces(node, &interfaces);
-                self.touch_reserved(&changed);
+                // A Lease that another node has written describes nothing: the last description counts.
+                if is_described || !self.reserved.has_node(&node) {
+                    let changed = self.reserved.put_interfaces(node, &interfaces);
+                    self.touch_reserved(&changed);
+                }
             }
             // Its last Lease may have come after its Node was gone.
             Event::LeaseGone(node) if !self.reserved.has_node(&node) => self.drop_node(&node),

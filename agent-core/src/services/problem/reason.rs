@@ -1,6 +1,9 @@
 //! Reasons of problems: one word each, which alerts and queries select.
 
-use super::{super::Refusal, Problem};
+use super::{
+    super::{Ineffective, Refusal},
+    Problem,
+};
 use crate::pools::{Apart, Lack};
 
 macro_rules! reasons {
@@ -86,9 +89,11 @@ impl Problem {
             Self::HandedOver { .. } => ProblemReason::HandedOver,
             Self::Disputed { .. } => ProblemReason::AddressDisputed,
             Self::Unconfirmed { .. } => ProblemReason::NotInStatus,
+            Self::Ineffective { why: Ineffective::Former { .. }, .. } | Self::Contradiction { .. } => {
+                ProblemReason::ContradictingRequests
+            }
             Self::Ineffective { why, .. } if why.is_foreign() => ProblemReason::ForeignAnnotation,
             Self::Ineffective { .. } => ProblemReason::UnknownAnnotation,
-            Self::Contradiction { .. } => ProblemReason::ContradictingRequests,
             Self::ExternalIps => ProblemReason::ExternalIPsDeprecated,
             Self::ExternalIpsUnserved { .. } => ProblemReason::ExternalIPsNotServed,
             Self::Lacking(lack) => of_lack(lack),

@@ -1,5 +1,4 @@
-//! What a Service requests in vain: annotations that have no effect, and a place that another one
-//! overrides.
+//! Requests in vain: annotations that have no effect, and a place that another one overrides.
 
 use std::collections::BTreeSet;
 
@@ -7,6 +6,10 @@ use super::{
     super::{Annotations, Ineffective, Place, Problem, ServiceRecord, Settings},
     fields::{address_places, addresses, pool_key, pool_places},
 };
+use crate::base::legible::Excerpt;
+
+/// Largest number of annotations of one object that are named.
+const MOST_NAMED: usize = 8;
 
 /// Returns the problems of a served Service. If another controller's status binds (`is_elsewhere`), its
 /// own annotations are for it.
@@ -16,7 +19,11 @@ pub(crate) fn oversights(record: &ServiceRecord, is_elsewhere: bool, settings: &
         let is_others = is_elsewhere && why.is_foreign();
         (!is_others).then(|| Problem::Ineffective { annotation: (&**name).into(), why })
     });
-    let mut problems: Vec<_> = ineffective.collect();
+    let former = record.annotations.former.iter().map(|(former, by)| Problem::Ineffective {
+        annotation: (&**former).into(),
+        why: Ineffective::Former { by: by.clone() },
+    });
+    let mut problems: Vec<_> = ineffective.chain(former.filter(|_| !is_elsewhere)).collect();
     if !is_elsewhere {
         problems.extend(contradictions(address_places(record), |_, used, _, ignored| {
             names_others(used, ignored)
@@ -26,6 +33,25 @@ pub(crate) fn oversights(record: &ServiceRecord, is_elsewhere: bool, settings: &
         problems.extend(contradictions(pool_places(record), differ));
     }
     problems
+}
+
+/// Returns the annotations below Vipward's prefix that have no effect on an object which is no Service, with the
+/// reasons. `known` has those that have one.
+pub fn oversights_on<'a>(
+    kind: &str,
+    names: impl Iterator<Item = &'a str>,
+    known: &'static [&'static str],
+) -> String {
+    let unknown = names.filter(|name| Ineffective::is_ours(name) && !known.contains(name));
+    let text = |name: &str| {
+        let why = if Annotations::NAMES.contains(&name) {
+            "it is for Services".to_owned()
+        } else {
+            Ineffective::of(name, known, false).map(|why| why.to_string()).unwrap_or_default()
+        };
+        format!("annotation {} has no effect on a {kind}: {why}", Excerpt::from(name))
+    };
+    unknown.take(MOST_NAMED).map(text).collect::<Vec<_>>().join(". ")
 }
 
 /// Returns the places after the first that request what the first does not.

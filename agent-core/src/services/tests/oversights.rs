@@ -32,6 +32,24 @@ fn assert_reported(world: &World, expected: &[(&str, &str)], about: &str) {
 }
 
 #[test]
+fn a_former_annotation_with_another_value_than_the_present_one_is_a_contradiction() {
+    let pair = || vec![("metallb.universe.tf/address-pool".into(), "metallb.io/address-pool".into())];
+    for role in ROLES {
+        let mut world = World::of(role, Settings::default());
+        let mut record = service("default/web").annotated(&[("vipward.io/addresses", "192.0.2.7")]);
+        record.annotations.former = pair();
+        world.put(record);
+        assert_reported(
+            &world,
+            &[("ContradictingRequests", "former name of metallb.io/address-pool")],
+            &format!("{role:?}"),
+        );
+        world.put(service("default/web").annotated(&[("vipward.io/addresses", "192.0.2.7")]));
+        assert_reported(&world, &[], &format!("corrected, {role:?}"));
+    }
+}
+
+#[test]
 fn an_annotation_without_effect_is_reported_until_it_is_corrected() {
     const UNKNOWN: &str = "UnknownAnnotation";
     const FOREIGN: &str = "ForeignAnnotation";

@@ -243,6 +243,31 @@ fn a_vip_leaves_when_its_address_is_taken_and_comes_back_when_it_is_free() {
     }
 }
 
+#[test]
+fn a_lease_that_another_node_wrote_frees_no_address_of_a_node_whose_node_stands() {
+    let of = |interfaces: &[&str], session| {
+        let interfaces = interfaces.iter().map(|net| interface(&[net])).collect();
+        Event::NodeInterfaces { node: "node-c".into(), interfaces, session }
+    };
+    for (what, has_node, lease, is_free) in [
+        ("another node wrote it", true, of(&[], None), false),
+        ("its own, without an interface", true, of(&[], Some(session(1))), true),
+        ("its own, with another address", true, of(&["192.0.2.9/24"], None), true),
+        ("there is no Node", false, of(&[], None), true),
+        ("the Lease is gone", true, Event::LeaseGone("node-c".into()), false),
+    ] {
+        let mut world = World::new();
+        if has_node {
+            world.notify(node_at("node-c", &["192.0.2.3"]));
+        }
+        world.notify(of(&["192.0.2.7/24"], Some(session(1))));
+        world.put(service("a/web").addressed("192.0.2.7"));
+        assert_eq!(world.vips(), [""; 0], "{what}");
+        world.notify(lease);
+        assert_eq!(!world.vips().is_empty(), is_free, "{what}");
+    }
+}
+
 fn api_servers(addresses: &[&str]) -> Event {
     let addresses = addresses.iter().map(|address| ip(address)).collect();
     Event::ApiServers { slice: Some("kubernetes".into()), addresses }

@@ -72,7 +72,8 @@ fn world(role: Role, is_given: bool, name: &str, value: &str) -> World {
         |record: ServiceRecord| if is_given { record.status("other", &["192.0.2.7"]) } else { record };
     world.put(given(service("default/first").ports(&[81]).created(1)));
     let mut record = given(service("default/web").created(2));
-    record.annotations = Annotations::read(|wanted| (wanted == name).then_some(value), [name].into_iter());
+    record.annotations =
+        Annotations::read(|wanted| (wanted == name).then_some(value), [name].into_iter(), Vec::new());
     world.put(record);
     world.reserve();
     world

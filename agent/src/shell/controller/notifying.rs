@@ -1,4 +1,4 @@
-//! The log and the Events about Services, reservations and `MetalLB`'s objects.
+//! The log and the Events about Services, reservations and objects with faults.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -7,7 +7,7 @@ use vipward_core::{
     base::time::Monotonic,
     pools::{Allocator, L2Advertisement, L2AdvertisementRecord},
     records::PoolKind,
-    reports::outbox::{ForeignObject, Outcome},
+    reports::outbox::{ApiObject, ObjectFault, Outcome},
     services::Index,
 };
 
@@ -32,21 +32,21 @@ impl Notifying {
     }
 
     /// Reports an object that Vipward does not serve.
-    pub(super) fn unserved(&mut self, object: &ForeignObject, now: Monotonic) {
+    pub(super) fn unserved(&mut self, object: &ApiObject, now: Monotonic) {
         let words = format!("Vipward announces at Layer 2; {} is not served", object.kind);
-        self.foreign(object, Some(words), now);
+        self.fault(object, ObjectFault::unused(words), now);
     }
 
     /// Reports what of an `L2Advertisement` cannot be used.
     pub(super) fn advertisement(
         &mut self,
         record: &L2AdvertisementRecord,
-        object: &ForeignObject,
+        object: &ApiObject,
         now: Monotonic,
     ) {
         let faults = L2Advertisement::read(record.clone()).1;
         let words = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-        self.foreign(object, Some(words).filter(|words| !words.is_empty()), now);
+        self.fault(object, ObjectFault::unused(words), now);
     }
 
     /// Reports what of `MetalLB`'s pools cannot be used. They have no condition for that.
@@ -54,17 +54,19 @@ impl Notifying {
         for (pool, state) in allocator.pools() {
             let (PoolKind::IpAddressPool, name) = PoolKind::of(&pool.record.name) else { continue };
             let object = MetalLb::IpAddressPools.object(&self.metallb, name, &pool.record.uid);
-            self.foreign(&object, state.problem(allocator.faults(&pool.record.name)), now);
+            let words = state.problem(allocator.faults(&pool.record.name)).unwrap_or_default();
+            self.fault(&object, ObjectFault::unused(words), now);
         }
     }
 
-    fn foreign(&mut self, object: &ForeignObject, problem: Option<String>, now: Monotonic) {
-        if !self.reporter.put_foreign(object, problem.as_deref(), now) {
+    /// Reports the fault of an object, or that it is over.
+    pub(super) fn fault(&mut self, object: &ApiObject, fault: Option<ObjectFault>, now: Monotonic) {
+        if !self.reporter.put_fault(object, fault.as_ref(), now) {
             return;
         }
-        if let Some(problem) = problem {
+        if let Some(ObjectFault { words, .. }) = fault {
             if self.reporter.admits(Trouble::Is(PROBLEM), now) {
-                warn!(%object, problem, "{PROBLEM}");
+                warn!(%object, problem = words, "{PROBLEM}");
             }
         } else if self.reporter.admits(Trouble::Over(PROBLEM_OVER), now) {
             info!(%object, "{PROBLEM_OVER}");
@@ -73,7 +75,7 @@ impl Notifying {
 
     /// Forgets an object of `MetalLB`'s that is gone.
     pub(super) fn gone(&mut self, of: MetalLb, name: &str) {
-        self.reporter.forget_foreign(&of.object(&self.metallb, name, ""));
+        self.reporter.forget_faults(&of.object(&self.metallb, name, ""));
     }
 
     /// Logs that a reservation was refused, with the reason. Without a reason, the outcome is unknown.

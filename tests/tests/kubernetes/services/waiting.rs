@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 use vipward_tests::{
     agent::ip,
-    cluster::{Cluster, ClusterOptions, Endpoint, N1, N2, PATIENCE, ServiceSpec, scenario},
+    cluster::{Cluster, ClusterOptions, Endpoint, Kind, N1, N2, Object, PATIENCE, ServiceSpec, scenario},
     kit::wait_for,
 };
 
@@ -133,6 +133,11 @@ fn services_of_one_key_get_one_address_of_the_pool_ports_permitting() -> Result<
         cluster.create_service(&share(on_udp("clash", 53)))?;
         cluster.wait_for_ingress("clash", ip(65))?;
         cluster.wait_for_event("clash", &["does not share 192.0.2.64", "port 53/UDP"])?;
+        cluster.put_pool("far", &json!({"addresses": ["192.0.2.90"], "autoAssign": false}))?;
+        let far = share(on_udp("far", 54)).annotation("vipward.io/pool", "far");
+        cluster.create_service(&far)?;
+        cluster.wait_for_ingress("far", ip(90))?;
+        cluster.wait_for_event("far", &["does not share 192.0.2.6", "an address of VIPPool lan"])?;
         // The owner goes, and the address stays.
         cluster.delete_service("tcp")?;
         let claim = cluster.virtual_ip(ip(64));
@@ -144,6 +149,29 @@ fn services_of_one_key_get_one_address_of_the_pool_ports_permitting() -> Result<
         })?;
         cluster.wait_for_ingress("udp", ip(64))?;
         cluster.wait_until_held(ip(64))?;
+        Ok(())
+    })
+}
+
+#[test]
+fn annotations_without_effect_on_a_namespace_a_pool_and_a_claim_are_events() -> Result<()> {
+    scenario("waitvain", with_controller(), |cluster| {
+        cluster.start_controller(1, &[])?;
+        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64-192.0.2.79"]}))?;
+        cluster.create_service(&ServiceSpec::without_address("web"))?;
+        cluster.wait_until_held(ip(64))?;
+        let namespace = Object::cluster_scoped(Kind::NAMESPACE, cluster.namespace());
+        let pool = Object::cluster_scoped(Kind::POOL, "lan");
+        let claim = cluster.virtual_ip(ip(64));
+        for (object, annotation, parts) in [
+            (&namespace, "vipward.io/sharewith", ["Namespace", "vipward.io/share-with"]),
+            (&pool, "vipward.io/addresses", ["VIPPool", "it is for Services"]),
+            (&claim, "vipward.io/move", ["VirtualIP", "vipward.io/move-to"]),
+        ] {
+            cluster.admin().merge(object, &json!({"metadata": {"annotations": {annotation: "x"}}}))?;
+            let event = cluster.wait_for_event(&object.name, &parts)?;
+            assert_eq!(event.reason, "UnknownAnnotation", "{event:?}");
+        }
         Ok(())
     })
 }

@@ -176,6 +176,7 @@ impl Cluster {
             | Seen::Advertised(_)
             | Seen::L2AdvertisementGone(_)
             | Seen::Unserved(_)
+            | Seen::Fault(..)
             | Seen::UnservedGone { .. } => {}
         }
         Ok(seen.into_read())

@@ -217,6 +217,7 @@ impl World {
             | Seen::L2AdvertisementGone(_)
             | Seen::Advertised(_)
             | Seen::Unserved(_)
+            | Seen::Fault(..)
             | Seen::UnservedGone { .. }
             | Seen::WireKeys { .. }
             | Seen::Namespace { .. }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use vipward_core::{
     pools::{Family, L2AdvertisementRecord, PoolRecord, PoolState, Sharing},
     records::PoolKind,
-    reports::outbox::ForeignObject,
+    reports::outbox::ApiObject,
+    services::Annotations,
 };
 
 use super::{meta::Meta, vip_pool::selector};
@@ -81,12 +82,12 @@ impl MetalLb {
     }
 
     /// Returns an object of the type, as Events refer to it.
-    pub fn object(self, namespace: &str, name: &str, uid: &str) -> ForeignObject {
+    pub fn object(self, namespace: &str, name: &str, uid: &str) -> ApiObject {
         let (version, kind) = (self.version(), self.kind());
-        ForeignObject { version, kind, namespace: namespace.into(), name: name.into(), uid: uid.into() }
+        ApiObject { version, kind, namespace: namespace.into(), name: name.into(), uid: uid.into() }
     }
 
-    pub(crate) fn object_of(self, metadata: &Meta) -> ForeignObject {
+    pub(crate) fn object_of(self, metadata: &Meta) -> ApiObject {
         let text = |text: &Option<Box<str>>| text.clone().unwrap_or_default();
         self.object(&text(&metadata.namespace), &metadata.name, &text(&metadata.uid))
     }
@@ -96,6 +97,18 @@ impl MetalLb {
 pub(crate) fn annotation<'a>(metadata: &'a Meta, name: &str) -> Option<&'a str> {
     let former = || metadata.annotation(&format!("{OLD_PREFIX}{}", name.strip_prefix(PREFIX)?));
     metadata.annotation(name).or_else(former)
+}
+
+/// Returns the annotations with a former name that have no effect beside the one with the present name, whose value
+/// is another, each with that one.
+pub(crate) fn overridden(metadata: &Meta) -> Vec<(Box<str>, Box<str>)> {
+    let present = |former: &str| Some(format!("{PREFIX}{}", former.strip_prefix(OLD_PREFIX)?));
+    let pairs = metadata.annotation_names().filter_map(|former| Some((former, present(former)?)));
+    let differ = |(former, by): &(&str, String)| {
+        Annotations::NAMES.contains(&by.as_str())
+            && metadata.annotation(by).is_some_and(|value| metadata.annotation(former) != Some(value))
+    };
+    pairs.filter(differ).map(|(former, by)| (former.into(), by.into())).collect()
 }
 
 /// Returns true if a Service's status with this field manager is from `MetalLB`. Another program could

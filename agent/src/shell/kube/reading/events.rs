@@ -50,6 +50,7 @@ impl Seen {
             Self::Advertised(is_known) => Served::Pool(Change::Advertised(is_known)).into(),
             Self::WireKeys { keys, .. } => Owned::WireKeys(keys.ids()).into(),
             Self::Unserved(_)
+            | Self::Fault(..)
             | Self::UnservedGone { .. }
             | Self::Synced(_)
             | Self::Unreadable { .. }

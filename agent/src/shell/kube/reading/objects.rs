@@ -15,9 +15,10 @@ use thiserror::Error;
 use vipward_core::{
     pools::{Family, PoolRecord},
     records::{NodeName, NodeRecord, PoolKind, ServiceName, Version, object_name, vip_named},
+    reports::outbox::{ApiObject, ObjectFault},
     services::{
-        Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, Protocol,
-        ServiceRecord, Writer,
+        Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, ProblemReason,
+        Protocol, ServiceRecord, Writer, oversights_on,
     },
 };
 
@@ -32,12 +33,15 @@ use crate::shell::{
         resource::Resource,
         secret,
         vip_pool::{self, VipPoolSpec},
+        virtual_ip::{FORCE, MOVE_TO, RELEASE},
     },
 };
 
 #[cfg(test)]
 mod tests;
 
+/// The group and version of Vipward's own types.
+const VIPWARD: &str = "vipward.io/v1alpha1";
 /// The label that names the Service of an `EndpointSlice`.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The annotation of a Namespace whose Services may share their VIPs with those of others.
@@ -84,6 +88,8 @@ pub(crate) struct Parsed {
     pub(crate) seen: Seen,
     /// True if the agent uses the object. An unused object is passed on only if it was used before.
     pub(crate) is_used: bool,
+    /// The object and its annotations that have no effect, if there are any.
+    pub(crate) fault: Option<(ApiObject, ObjectFault)>,
 }
 
 #[derive(Debug, Default)]
@@ -131,7 +137,9 @@ pub(crate) fn parse(
             let (record, known) = claims::read(object)?;
             kube.claims.learn(record.vip, known);
             let version = record.version.to_string();
-            Parsed::new(object_name(record.vip).into(), version, Seen::Claim(record))
+            let Bare { metadata } = serde_json::from_str(object)?;
+            let fault = fault(&metadata, VIPWARD, "VirtualIP", &[FORCE, MOVE_TO, RELEASE]);
+            Parsed { fault, ..Parsed::new(object_name(record.vip).into(), version, Seen::Claim(record)) }
         }
         Resource::VipPools => pool(serde_json::from_str(object)?),
         Resource::MetalLb(of) => of_metallb(of, object)?,
@@ -206,9 +214,23 @@ pub(crate) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
     })
 }
 
+/// Returns an object that is no Service, with its annotations that have no effect. `known` has those that have one.
+fn fault(
+    metadata: &Meta,
+    version: &'static str,
+    kind: &'static str,
+    known: &'static [&'static str],
+) -> Option<(ApiObject, ObjectFault)> {
+    let words = oversights_on(kind, metadata.annotation_names(), known);
+    let fault =
+        (!words.is_empty()).then_some(ObjectFault { reason: ProblemReason::UnknownAnnotation, words })?;
+    let (name, uid) = (metadata.name.as_str().into(), metadata.uid.as_deref().unwrap_or_default().into());
+    Some((ApiObject { version, kind, namespace: namespace_of(metadata), name, uid }, fault))
+}
+
 impl Parsed {
     fn new(name: Box<str>, version: String, seen: Seen) -> Self {
-        Self { identity: Identity { name, version }, seen, is_used: true }
+        Self { identity: Identity { name, version }, seen, is_used: true, fault: None }
     }
 }
 
@@ -271,7 +293,11 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
         uid: metadata.uid.as_deref().unwrap_or_default().into(),
         version: Version::from(metadata.resource_version.as_str()),
         created: metadata.created(),
-        annotations: Annotations::read(annotation, metadata.annotation_names()),
+        annotations: Annotations::read(
+            annotation,
+            metadata.annotation_names(),
+            if reading.metallb { metallb::overridden(&metadata) } else { Vec::new() },
+        ),
         cluster_ips: spec.cluster_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         load_balancer: spec.kind == "LoadBalancer",
         class: spec.load_balancer_class.map(Into::into),
@@ -475,8 +501,9 @@ fn namespace(Bare { metadata }: Bare) -> Parsed {
     let name: Arc<str> = metadata.name.as_str().into();
     let listed = metadata.annotation(SHARE_WITH).unwrap_or_default().split(',').map(str::trim);
     let share_with = listed.filter(|name| !name.is_empty()).map(Into::into).collect();
+    let fault = fault(&metadata, "v1", "Namespace", &[SHARE_WITH]);
     let seen = Seen::Namespace { name, labels: metadata.labels.unwrap_or_default(), share_with };
-    Parsed::new(metadata.name.into(), metadata.resource_version, seen)
+    Parsed { fault, ..Parsed::new(metadata.name.into(), metadata.resource_version, seen) }
 }
 
 #[derive(Deserialize)]
@@ -486,8 +513,10 @@ struct Pool {
 }
 
 fn pool(Pool { metadata, spec }: Pool) -> Parsed {
+    let fault = fault(&metadata, VIPWARD, "VIPPool", &[]);
     let record = vip_pool::record(&metadata, spec);
-    Parsed::new(metadata.name.into(), metadata.resource_version, Seen::Pool(Box::new(record)))
+    let seen = Seen::Pool(Box::new(record));
+    Parsed { fault, ..Parsed::new(metadata.name.into(), metadata.resource_version, seen) }
 }
 
 /// An object with a spec that another program defines.

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use vipward_core::{
     pools::{L2AdvertisementRecord, PoolRecord},
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName, Version},
-    reports::outbox::ForeignObject,
+    reports::outbox::{ApiObject, ObjectFault},
     services::{EndpointsRecord, ServiceRecord},
 };
 
@@ -61,13 +61,15 @@ pub enum Seen {
     Pool(Box<PoolRecord>),
     PoolGone(Arc<str>),
     /// An `L2Advertisement` was listed, or it changed.
-    L2Advertisement(Box<L2AdvertisementRecord>, ForeignObject),
+    L2Advertisement(Box<L2AdvertisementRecord>, ApiObject),
     L2AdvertisementGone(Arc<str>),
     /// True if all `L2Advertisement` objects were listed: false if the API server does not know the
     /// type. It comes before the end of the list.
     Advertised(bool),
     /// An object was listed that Vipward does not serve, or it changed.
-    Unserved(ForeignObject),
+    Unserved(ApiObject),
+    /// An object has annotations without effect, or has them no longer.
+    Fault(ApiObject, Option<ObjectFault>),
     /// Such an object is gone.
     UnservedGone {
         of: MetalLb,

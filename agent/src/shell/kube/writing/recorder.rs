@@ -112,8 +112,8 @@ fn call(write: &Write, kube: &Kube) -> Call {
 fn namespace(object: &Object) -> &str {
     match object {
         Object::Service(service) => &service.namespace,
-        Object::Foreign(object) => &object.namespace,
-        Object::VirtualIp(_) => CLUSTER_NAMESPACE,
+        Object::Other(object) if !object.namespace.is_empty() => &object.namespace,
+        Object::Other(_) | Object::VirtualIp(_) => CLUSTER_NAMESPACE,
     }
 }
 
@@ -127,7 +127,7 @@ fn event(write: &Write, kube: &Kube, at: Timestamp) -> Value {
             "name": &*service.name,
             "uid": uid.as_deref(),
         }),
-        Object::Foreign(object) => json!({
+        Object::Other(object) => json!({
             "apiVersion": object.version,
             "kind": object.kind,
             "namespace": &*object.namespace,

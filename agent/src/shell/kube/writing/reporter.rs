@@ -8,7 +8,7 @@ use vipward_core::{
     records::ServiceName,
     reports::{
         events::Events,
-        outbox::{Command, ForeignObject, Message, Outcome},
+        outbox::{ApiObject, Command, Message, ObjectFault, Outcome},
     },
     services::{Index, Problem},
 };
@@ -93,18 +93,18 @@ impl Reporter {
         self.unwritten.remove(service);
     }
 
-    /// Records the problem of another program's object, as [`Events::put_foreign`] does.
-    pub(crate) fn put_foreign(
+    /// Records the fault of an object, as [`Events::put_fault`] does.
+    pub(crate) fn put_fault(
         &mut self,
-        object: &ForeignObject,
-        problem: Option<&str>,
+        object: &ApiObject,
+        fault: Option<&ObjectFault>,
         now: Monotonic,
     ) -> bool {
-        self.events.put_foreign(object, problem, now)
+        self.events.put_fault(object, fault, now)
     }
 
-    pub(crate) fn forget_foreign(&mut self, gone: &ForeignObject) {
-        self.events.forget_foreign(gone);
+    pub(crate) fn forget_faults(&mut self, gone: &ApiObject) {
+        self.events.forget_faults(gone);
     }
 
     /// Posts a message that becomes an Event.

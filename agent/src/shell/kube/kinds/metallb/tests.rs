@@ -54,6 +54,13 @@ fn the_former_name_of_an_annotation_counts_where_the_present_one_is_absent() {
     let old = metadata(&[("metallb.universe.tf/address-pool", "old"), ("metallb.universe.tf/pool", "x")]);
     assert_eq!(annotation(&old, "metallb.io/address-pool"), Some("old"));
     assert_eq!(annotation(&old, "vipward.io/pool"), None);
+    let replaced = ("metallb.universe.tf/address-pool".into(), "metallb.io/address-pool".into());
+    assert_eq!(overridden(&both), [replaced], "it has another value");
+    let same = metadata(&[("metallb.universe.tf/address-pool", "lan"), ("metallb.io/address-pool", "lan")]);
+    let unread = metadata(&[("metallb.universe.tf/x", "old"), ("metallb.io/x", "new")]);
+    for (what, metadata) in [("alone", &old), ("the same value", &same), ("not read", &unread)] {
+        assert_eq!(overridden(metadata), [], "{what}");
+    }
 }
 
 #[test]

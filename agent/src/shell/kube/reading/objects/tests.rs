@@ -297,6 +297,40 @@ fn slices_that_say_nothing_about_endpoints_of_a_service_are_not_used() {
 }
 
 #[test]
+fn annotations_without_effect_are_faults_of_namespaces_pools_and_claims() {
+    type Row = (Resource, &'static str, &'static str, Option<(&'static str, &'static str)>);
+    let unknown = "it is unknown; the nearest known one is vipward.io/share-with";
+    let rows: [Row; 9] = [
+        (Resource::Namespaces, "shop", "vipward.io/sharewith", Some(("Namespace", unknown))),
+        (Resource::Namespaces, "shop", "vipward.io/share-with", None),
+        (Resource::Namespaces, "shop", "vipward.io/pool", Some(("Namespace", "it is for Services"))),
+        (Resource::Namespaces, "shop", "metallb.io/address-pool", None),
+        (Resource::VipPools, "lan", "vipward.io/release", Some(("VIPPool", "it is for the VirtualIP"))),
+        (Resource::VipPools, "lan", "vipward.io/quux", Some(("VIPPool", "it is unknown; remove it"))),
+        (Resource::VirtualIps, "192.0.2.7", "vipward.io/move", Some(("VirtualIP", "is vipward.io/move-to"))),
+        (Resource::VirtualIps, "192.0.2.7", "vipward.io/force", None),
+        (Resource::VirtualIps, "192.0.2.7", "example.com/note", None),
+    ];
+    for (resource, name, annotation, expected) in rows {
+        let spec = json!({"addresses": ["192.0.2.0/24"], "address": name});
+        let metadata =
+            json!({"name": name, "resourceVersion": "1", "uid": "u", "annotations": {annotation: "x"}});
+        let parsed =
+            parsed(resource, &json!({"metadata": metadata, "spec": spec, "status": {}}), Reading::default());
+        let fault = parsed.fault.map(|(object, fault)| (object.kind, object.name, fault.words));
+        match (&fault, expected) {
+            (None, None) => {}
+            (Some((kind, of, words)), Some((expected, why))) => {
+                assert_eq!((*kind, &**of), (expected, name));
+                let about = format!("annotation {annotation} has no effect on a {kind}");
+                assert!(words.starts_with(&about) && words.contains(why), "{words}");
+            }
+            _ => panic!("{resource} with {annotation}: {fault:?}"),
+        }
+    }
+}
+
+#[test]
 fn the_api_servers_are_the_endpoints_of_the_service_kubernetes_only() {
     let slice = |service: &str| {
         json!({

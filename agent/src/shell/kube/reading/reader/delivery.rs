@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, error::Error, sync::Arc};
 
 use tokio::sync::mpsc;
 use tracing::{debug, warn};
-use vipward_core::base::legible::Excerpt;
+use vipward_core::{
+    base::legible::Excerpt,
+    reports::outbox::{ApiObject, ObjectFault},
+};
 
 use super::super::{
     objects::{self, ObjectError, Parsed, Reading},
@@ -28,6 +31,8 @@ pub(super) struct Delivery {
     /// Names of the delivered objects that are not gone. The value is
     /// true if the present list has the object.
     names: BTreeMap<Box<str>, bool>,
+    /// The delivered objects with annotations that have no effect.
+    faulty: BTreeMap<Box<str>, ApiObject>,
     /// The last problem that was reported, until it is over.
     failing: Option<Arc<ReadError>>,
     /// True if the API server was too busy, and has not answered since.
@@ -36,7 +41,16 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(resource: Resource, reading: Reading, kube: Kube, seen: mpsc::Sender<Seen>) -> Self {
-        Self { resource, reading, kube, seen, names: BTreeMap::new(), failing: None, was_busy: false }
+        Self {
+            resource,
+            reading,
+            kube,
+            seen,
+            names: BTreeMap::new(),
+            faulty: BTreeMap::new(),
+            failing: None,
+            was_busy: false,
+        }
     }
 
     pub(super) fn begin_list(&mut self) {
@@ -67,7 +81,8 @@ impl Delivery {
             Ok(parsed) => parsed,
             Err(error) => return self.unreadable(object, &error).await,
         };
-        let Parsed { identity, seen, is_used } = parsed;
+        let Parsed { identity, seen, is_used, fault } = parsed;
+        self.fault(&identity.name, fault).await?;
         if let Some(is_listed) = self.names.get_mut(&identity.name) {
             *is_listed = true;
         } else if is_used {
@@ -77,6 +92,19 @@ impl Delivery {
         }
         self.send(seen).await?;
         Ok(identity.version)
+    }
+
+    /// Reports the fault of an object, and that what one of its name had is over.
+    async fn fault(&mut self, name: &str, fault: Option<(ApiObject, ObjectFault)>) -> Result<(), Closed> {
+        let is_same = |before: &ApiObject| fault.as_ref().is_some_and(|(object, _)| object == before);
+        if let Some(before) = self.faulty.remove(name).filter(|before| !is_same(before)) {
+            self.send(Seen::Fault(before, None)).await?;
+        }
+        if let Some((object, fault)) = fault {
+            self.faulty.insert(name.into(), object.clone());
+            self.send(Seen::Fault(object, Some(fault))).await?;
+        }
+        Ok(())
     }
 
     /// Treats an object that cannot be read as absent.
@@ -90,6 +118,7 @@ impl Delivery {
     }
 
     pub(super) async fn gone(&mut self, name: &str) -> Result<(), Closed> {
+        self.fault(name, None).await?;
         if self.names.remove(name).is_none() {
             return Ok(());
         }
