@@ -2,6 +2,7 @@
 
 mod cold_start;
 mod crashes;
+mod deletions;
 mod outages;
 mod planned;
 mod restarts;

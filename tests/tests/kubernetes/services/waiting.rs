@@ -175,3 +175,18 @@ fn annotations_without_effect_on_a_namespace_a_pool_and_a_claim_are_events() -> 
         Ok(())
     })
 }
+
+#[test]
+fn a_service_in_a_cluster_without_a_pool_says_so_until_there_is_one() -> Result<()> {
+    scenario("waitpool", with_controller(), |cluster| {
+        cluster.start_controller(1, &[])?;
+        // Nobody else may give an address to a Service of this class.
+        let ours = ServiceSpec::without_address("web").field("loadBalancerClass", &json!("vipward.io/l2"));
+        cluster.create_service(&ours)?;
+        let event = cluster.wait_for_event("web", &["no VIPPool exists", "vipward.io/addresses"])?;
+        assert_eq!(event.reason, "NoPool");
+        cluster.put_pool("lan", &json!({"addresses": ["192.0.2.64-192.0.2.79"]}))?;
+        cluster.wait_for_ingress("web", ip(64))?;
+        cluster.wait_until_held(ip(64)).map(drop)
+    })
+}
