@@ -19,6 +19,16 @@ pub const MAX_MESSAGE: usize = 32_768;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Excerpt(Box<str>);
 
+/// Returns the number of texts that fit into so many bytes together, the first ones. The first one always does.
+pub fn named_within(texts: &[String], most: usize) -> usize {
+    let mut bytes = 0;
+    let fits = |text: &&String| {
+        bytes += text.len();
+        bytes <= most
+    };
+    texts.iter().take_while(fits).count().max(1).min(texts.len())
+}
+
 impl Excerpt {
     /// Returns the first `most` characters of a text, with `…` in place of the rest.
     pub fn of(text: &str, most: usize) -> Self {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{
     outbox::{ApiObject, Command, Message, ObjectFault, Outbox, Outcome},
-    reporting::{RENEW, Reporting},
+    reporting::{RENEW, Reporting, SETTLED},
 };
 use crate::{
     base::time::Monotonic,
@@ -45,16 +45,25 @@ impl Events {
         if self.faults.get(object).map(|(known, _)| known) == fault {
             return false;
         }
-        match fault {
-            Some(fault) => _ = self.faults.insert(object.clone(), (fault.clone(), now)),
-            None => _ = self.faults.remove(object),
+        if let Some((over, _)) = self.faults.remove(object) {
+            self.outbox.withdraw_fault(object, &over);
+        }
+        if let Some(fault) = fault {
+            self.faults.insert(object.clone(), (fault.clone(), now + SETTLED));
         }
         true
     }
 
     /// Forgets an object that is gone, whatever its uid was.
     pub fn forget_faults(&mut self, gone: &ApiObject) {
-        self.faults.retain(|object, _| (object.kind, &object.name) != (gone.kind, &gone.name));
+        let Self { faults, outbox, .. } = self;
+        faults.retain(|object, (fault, _)| {
+            let stays = (object.kind, &object.name) != (gone.kind, &gone.name);
+            if !stays {
+                outbox.withdraw_fault(object, fault);
+            }
+            stays
+        });
     }
 
     pub fn post(&mut self, message: Message, now: Monotonic) {

@@ -148,6 +148,11 @@ impl Outbox {
         self.queue.remove(&(Object::Service(service.clone()), Topic::of_problem(problem)));
     }
 
+    /// Withdraws the message about a fault of an object, which is over.
+    pub fn withdraw_fault(&mut self, object: &ApiObject, fault: &ObjectFault) {
+        self.queue.remove(&(Object::Other(object.clone()), Topic::of_words(&fault.words)));
+    }
+
     /// Records the outcome of the request that is under way. `jitter` is from 0 to 1.
     pub fn on_outcome(&mut self, outcome: Outcome, jitter: f64, now: Monotonic) {
         let Some(attempt) = self.under_way.take() else { return };

@@ -22,7 +22,7 @@ mod tests;
 
 /// Age at which a problem is reported. By then a new Service has a
 /// holder, and a passing problem is over.
-const SETTLED: Duration = Duration::from_secs(1);
+pub(super) const SETTLED: Duration = Duration::from_secs(1);
 /// Age at which a problem counts as reported by the responsible node. Before that, a node that
 /// takes over the responsibility reports the problem again at once: the other node may have died first.
 const FRESH: Duration = Duration::from_mins(1);

@@ -8,6 +8,8 @@ mod tests;
 
 /// The prefix of Vipward's annotations. The API server takes it in capitals too.
 const PREFIX: &str = "vipward.io/";
+/// An annotation that only Services have.
+const OF_SERVICES: &str = "vipward.io/addresses";
 /// Largest number of such annotations of a Service that are recorded: the first by name.
 const MOST: usize = 8;
 /// Largest number of bytes of a recorded name.
@@ -162,7 +164,10 @@ fn stem(name: &str) -> Option<String> {
 /// Returns the annotation that the author of an unknown one most likely means: the one with the fewest
 /// typing errors between, or else the one that begins, ends or means the same.
 fn nearest(wrong: &str, known: &[&'static str]) -> Option<&'static str> {
-    let all = known.iter().copied().chain(ELSEWHERE.iter().map(|(annotation, _)| *annotation));
+    // A Service's author may mean another object. Of other objects, only their own are likely.
+    let is_service = known.contains(&OF_SERVICES);
+    let elsewhere = ELSEWHERE.iter().map(|(annotation, _)| *annotation).filter(|_| is_service);
+    let all = known.iter().copied().chain(elsewhere);
     let all = all.filter_map(|annotation| Some((annotation, stem(annotation)?)));
     let is_part = |one: &str, of: &str| one.len() >= 4 && (of.starts_with(one) || of.ends_with(one));
     let likely = all.filter_map(|(annotation, right)| {
@@ -171,7 +176,8 @@ fn nearest(wrong: &str, known: &[&'static str]) -> Option<&'static str> {
         let is_alike = is_part(&right, wrong) || is_part(wrong, &right);
         (is_near || is_alike).then_some((!is_near, errors, annotation))
     });
-    likely.min().map(|(.., annotation)| annotation).or_else(|| by_meaning(wrong))
+    let alike = likely.min().map(|(.., annotation)| annotation);
+    alike.or_else(|| by_meaning(wrong).filter(|annotation| known.contains(annotation)))
 }
 
 fn by_meaning(wrong: &str) -> Option<&'static str> {

@@ -8,7 +8,7 @@ use super::{
     member::Member,
 };
 use crate::{
-    base::{address, time::Monotonic},
+    base::{address, legible::named_within, time::Monotonic},
     host::interfaces::interface_for,
     records::{Demand, Holder, NodeInterface, NodeName},
 };
@@ -136,12 +136,7 @@ impl Nodes {
             }
         });
         let mut lines: Vec<String> = lines.collect();
-        let mut bytes = 0;
-        let fits = |line: &&String| {
-            bytes += line.len();
-            bytes <= MOST_BYTES
-        };
-        let named = lines.iter().take(MOST_NAMED).take_while(fits).count().max(1).min(lines.len());
+        let named = named_within(&lines, MOST_BYTES).min(MOST_NAMED);
         let more = lines.len() - named;
         lines.truncate(named);
         if more > 0 {

@@ -1,10 +1,10 @@
 //! Reasons why a Service does not share an address with another one of its key.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use crate::records::{Port, ServiceName, Shown};
 
-/// Keeps a Service from sharing an address with another one of its key.
+/// The reason why a Service does not share an address with another one of its key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Apart {
     /// Both have this port.
@@ -19,9 +19,10 @@ pub enum Apart {
     NoConsent,
     /// No node can announce the address for the Service.
     NotAnnounced,
-    /// It may share the address, or wait for its own, when this is over: the address is about to be released,
-    /// its reservation is refused, or the Service's namespace has as many addresses as it may have.
-    Passing,
+    /// No node has endpoints of all Services that would share it.
+    NoCommonNode,
+    /// It keeps this address, which it had before.
+    HasOwn(IpAddr),
 }
 
 impl Apart {
@@ -60,7 +61,15 @@ impl Apart {
                                    for nodes and interfaces leave one, or give it a key of its own"
                     .to_owned()
             }
-            Self::Passing => "it waits".to_owned(),
+            Self::NoCommonNode => format!(
+                "with externalTrafficPolicy Local no node has endpoints of both it and Service {with}; have one, or give \
+                 it a key of its own"
+            ),
+            Self::HasOwn(own) => {
+                format!(
+                    "it keeps its own. To have it share: vipward release {own}; or give it a key of its own"
+                )
+            }
         }
     }
 }

@@ -181,9 +181,13 @@ impl Allocator {
                 (self.allocations.is_to_be_released(**vip), !is_named, !request.status.contains(vip), **vip)
             };
             let own = mine.iter().filter(of_family).min_by_key(rank).copied();
-            let has = own.or_else(|| self.shared(service, request, *family));
-            let is_released = own.is_some_and(|vip| self.allocations.is_to_be_released(vip));
-            let keeps = !is_released && has.is_some_and(|vip| self.is_of_named(vip, request));
+            let is_wanted =
+                |vip: &IpAddr| !self.allocations.is_to_be_released(*vip) && self.is_of_named(*vip, request);
+            let shares = || self.shared(service, request, *family);
+            let has = own.filter(is_wanted).or_else(shares).or(own);
+            let is_own = has.is_some() && has == own;
+            let keeps =
+                has.is_some_and(|vip| if is_own { is_wanted(&vip) } else { self.is_of_named(vip, request) });
             let is_settled = keeps || self.allocations.is_asking_for(service, *family);
             // What it had comes before what it may share.
             let adopted =
@@ -198,7 +202,7 @@ impl Allocator {
             // It keeps what it has until it has another one.
             if let Some(vip) = has.filter(|_| !matches!(joined, Some(Joined::Now(_)))) {
                 addresses.push(vip);
-                if own.is_some() {
+                if is_own {
                     spare.retain(|other| *other != vip);
                     self.claim_back(vip, service, commands);
                 } else {
@@ -206,7 +210,7 @@ impl Allocator {
                     shared.insert(vip);
                 }
                 if keeps {
-                    let unjoined = own.and_then(|_| self.join(service, request, *family).err());
+                    let unjoined = if is_own { self.unjoined(service, request, vip) } else { None };
                     lacks.extend(self.out_of_pool(vip, service, request).into_iter().chain(unjoined));
                 }
             }

@@ -106,6 +106,11 @@ impl Groups {
         self.sharers.contains(&(vip, service.clone()))
     }
 
+    /// Returns the addresses that a Service shares. Others have them.
+    pub(super) fn shared_by(&self, service: &ServiceName) -> impl Iterator<Item = IpAddr> {
+        self.shared.get(service).into_iter().flatten().copied()
+    }
+
     /// Returns the Services that share an address.
     pub(super) fn sharers(&self, vip: IpAddr) -> impl Iterator<Item = &ServiceName> {
         let from = self.sharers.range((vip, ServiceName::lowest())..);

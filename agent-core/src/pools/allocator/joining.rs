@@ -1,9 +1,15 @@
 //! Which address a Service shares with others of its key.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+    sync::Arc,
+};
+
+use ipnet::IpNet;
 
 use super::{super::Family, Allocator, Apart, Lack, Namespace, Request, ShareKey, known_pools::Pools};
-use crate::records::{PoolKind, ServiceName};
+use crate::records::{NodeName, PoolKind, Port, ServiceName};
 
 /// Largest number of Services of a key whose addresses are inspected.
 const MOST_TRIED: usize = 256;
@@ -16,6 +22,16 @@ pub(super) enum Joined {
     Soon(IpAddr),
 }
 
+/// What keeps a Service from sharing an address.
+enum Barrier {
+    /// It is over by itself, or is reported where the Service asks for its own.
+    Passing,
+    Lasting(Apart),
+}
+
+/// The subnets on which a pool can be announced for a Service.
+type Reach = BTreeMap<Arc<str>, Option<BTreeSet<IpNet>>>;
+
 impl Allocator {
     /// Returns the address of a family that a Service shares with another one by the key of both. Fails with
     /// the reason why it shares none, though its key is not its own.
@@ -25,72 +41,118 @@ impl Allocator {
         request: &Request,
         family: Family,
     ) -> Result<Option<Joined>, Lack> {
-        let addresses = self.owners_for(service, request).into_iter().flat_map(|other| {
-            let all = self.allocations.all_of(other);
-            all.into_iter().filter(move |vip| Family::of(*vip) == family).map(move |vip| (vip, other))
-        });
         // The address that a Service had before it was deleted and created again may have an heir.
         let claimed = self.allocations.claimed_by(service).filter_map(|vip| {
             let owner = self.allocations.owner(vip).filter(|owner| owner.namespace == service.namespace)?;
             (Family::of(vip) == family && request.status.is_empty()).then_some((vip, owner))
         });
-        let addresses = addresses.chain(claimed);
-        let is_open = |(vip, owner): &(_, &_)| self.apart(*vip, owner, service, request).is_none();
-        let mut open: Vec<_> = addresses.filter(is_open).collect();
+        let owners = self.owners_for(service, request);
+        let with_keys =
+            owners.iter().flat_map(|owner| self.of_family(owner, family).map(move |vip| (vip, *owner)));
+        let mut reach = Reach::new();
+        let mut barriers = Vec::new();
+        let mut open = Vec::new();
+        for (vip, owner) in with_keys.chain(claimed) {
+            match self.barrier((vip, owner), service, request, &mut reach) {
+                None => open.push((vip, owner)),
+                Some(Barrier::Passing) => {}
+                Some(Barrier::Lasting(why)) => barriers.push((vip, owner, why)),
+            }
+        }
         open.sort_by_key(|(vip, _)| (!self.groups.shares(service, *vip), *vip));
-        let mut clash = None;
+        let mut clashes = Vec::new();
         for (vip, owner) in open {
             let mut having =
                 std::iter::once(owner).chain(self.groups.sharers(vip)).filter(|other| *other != service);
-            match having.find_map(|other| self.clash(vip, request, other)) {
-                Some(lack) => _ = clash.get_or_insert(lack),
+            match having.find_map(|other| Some((vip, other, Apart::Port(self.clash(request, other)?)))) {
+                Some(clash) => clashes.push(clash),
                 None if self.allocations.reservation(vip).is_some_and(|it| it.service == *owner) => {
                     return Ok(Some(Joined::Now(vip)));
                 }
                 None => return Ok(Some(Joined::Soon(vip))),
             }
         }
-        clash.or_else(|| self.why_alone(service, request, family)).map_or(Ok(None), Err)
-    }
-
-    /// Returns the reason why a Service that shares an address of a family with nobody does not share one with
-    /// another Service of its key.
-    fn why_alone(&self, service: &ServiceName, request: &Request, family: Family) -> Option<Lack> {
-        let addresses = |of: &ServiceName| {
-            let all = self.allocations.all_of(of);
-            all.into_iter().filter(move |vip| Family::of(*vip) == family)
-        };
-        if addresses(service).any(|vip| self.groups.sharers(vip).next().is_some()) {
-            return None;
+        let any_clash = clashes.first().cloned();
+        let clash = self.nearest_before(service, clashes).or(any_clash);
+        let apart = clash.or_else(|| {
+            let is_alone = !self.shares_any(service, family);
+            is_alone.then(|| self.nearest_before(service, barriers)).flatten()
+        });
+        match apart {
+            Some((vip, with, why)) => Err(Lack::Unjoined { vip, with: with.clone(), why }),
+            None => Ok(None),
         }
-        let home = &service.namespace;
-        let near = request.keys.iter().flat_map(|key| self.groups.owners_in(key, home));
-        let all = request.keys.iter().filter_map(|key| self.groups.owners.get(key)).flatten();
-        let far = all.filter(|other| other.namespace != *home);
-        let mut others = near.take(MOST_TRIED).chain(far.take(MOST_TRIED)).filter(|other| *other != service);
-        others.find_map(|with| {
-            addresses(with).find_map(|vip| {
-                let why = self.apart(vip, with, service, request).filter(|why| *why != Apart::Passing)?;
-                Some(Lack::Unjoined { vip, with: with.clone(), why })
-            })
-        })
     }
 
-    /// Returns the Services with an address that a Service may share by a key: those of its namespace first.
+    /// Returns what a Service that keeps its address of a family lacks: to share one of its key, or the reason why
+    /// it cannot.
+    pub(super) fn unjoined(&self, service: &ServiceName, request: &Request, own: IpAddr) -> Option<Lack> {
+        let family = Family::of(own);
+        let vip = match self.join(service, request, family) {
+            Ok(Some(Joined::Now(vip))) if !self.shares_any(service, family) => vip,
+            Ok(_) => return None,
+            Err(lack) => return Some(lack),
+        };
+        let with = self.allocations.owner(vip)?;
+        let has_key = |key: &&ShareKey| {
+            let theirs = self.requests.get(with);
+            matches!(key, ShareKey::Own(_)) && theirs.is_some_and(|theirs| theirs.keys.contains(key))
+        };
+        let is_before = self.age(with)? < self.age(service)?;
+        let could = is_before && request.keys.iter().any(|key| has_key(&key));
+        could.then(|| Lack::Unjoined { vip, with: with.clone(), why: Apart::HasOwn(own) })
+    }
+
+    /// Returns the one of other Services that comes last of those before a Service, by age. So few Services are
+    /// told of the same one, and a change of it wakes few.
+    fn nearest_before<'a>(
+        &self,
+        service: &ServiceName,
+        others: Vec<(IpAddr, &'a ServiceName, Apart)>,
+    ) -> Option<(IpAddr, &'a ServiceName, Apart)> {
+        let own = self.age(service)?;
+        let with_age = others.into_iter().filter_map(|other| Some((self.age(other.1)?, other)));
+        let before = with_age.filter(|(age, _)| *age < own);
+        before.max_by(|(one, _), (other, _)| one.cmp(other)).map(|(_, other)| other)
+    }
+
+    /// Returns a Service's place by age. The oldest one is first.
+    fn age<'a>(&self, service: &'a ServiceName) -> Option<(i64, &'a ServiceName)> {
+        Some((self.requests.get(service)?.created, service))
+    }
+
+    /// Returns true if a Service shares an address of a family, or others share its own.
+    fn shares_any(&self, service: &ServiceName, family: Family) -> bool {
+        let has_sharer = |vip| self.groups.sharers(vip).next().is_some();
+        self.groups.shared_by(service).any(|vip| Family::of(vip) == family)
+            || self.of_family(service, family).any(has_sharer)
+    }
+
+    fn of_family(&self, service: &ServiceName, family: Family) -> impl Iterator<Item = IpAddr> + use<> {
+        let all = self.allocations.all_of(service);
+        all.into_iter().filter(move |vip| Family::of(*vip) == family)
+    }
+
+    /// Returns the Services with an address that a Service may share by a key, or is meant to: those of its
+    /// namespace first, then those of the namespaces that consent, or that its own lists.
     fn owners_for(&self, service: &ServiceName, request: &Request) -> Vec<&ServiceName> {
         let home = &service.namespace;
-        let consents = |(_, namespace): &(&Arc<str>, &Namespace)| namespace.share_with.contains(home);
-        let consenting: Vec<_> = if request.keys.is_empty() {
+        let listed = self.namespaces.get(home).map(|home| &home.share_with);
+        let is_meant = |(name, namespace): &(&Arc<str>, &Namespace)| {
+            *name != home
+                && (namespace.share_with.contains(home) || listed.is_some_and(|it| it.contains(*name)))
+        };
+        let meant: Vec<_> = if request.keys.is_empty() {
             Vec::new()
         } else {
-            self.namespaces.iter().filter(|it| it.0 != home && consents(it)).map(|(name, _)| name).collect()
+            self.namespaces.iter().filter(is_meant).map(|(name, _)| name).collect()
         };
         let mut owners = Vec::new();
         for key in &request.keys {
             owners.extend(self.groups.owners_in(key, home).take(MOST_TRIED));
             match key {
                 ShareKey::Own(_) => {
-                    let away = consenting.iter().flat_map(|name| self.groups.owners_in(key, name));
+                    let away = meant.iter().flat_map(|name| self.groups.owners_in(key, name));
                     owners.extend(away.take(MOST_TRIED));
                 }
                 ShareKey::Metallb(_) => {
@@ -103,38 +165,66 @@ impl Allocator {
         owners
     }
 
-    /// Returns the reason why a Service may not share an address of a pool with its owner, whatever their ports.
-    fn apart(
+    /// Returns what keeps a Service from sharing an address of a pool with its owner, whatever their ports.
+    fn barrier(
         &self,
-        vip: IpAddr,
-        owner: &ServiceName,
+        (vip, owner): (IpAddr, &ServiceName),
         service: &ServiceName,
         request: &Request,
-    ) -> Option<Apart> {
-        let Some(pool) = self.pools.of(vip) else { return Some(Apart::Passing) };
+        reach: &mut Reach,
+    ) -> Option<Barrier> {
+        let Some(pool) = self.pools.of(vip) else { return Some(Barrier::Passing) };
         let name = &pool.record.name;
         let is_meant = request.pool.as_ref().map_or(pool.record.auto_assign, |named| named == name);
-        let segments = || self.announcers.segments(name, Family::of(vip), Some(request.whereabouts()));
+        let mut is_announced = || {
+            let whereabouts = Some(request.whereabouts());
+            let segments = || self.announcers.segments(name, Family::of(vip), whereabouts);
+            let segments = reach.entry(Arc::clone(name)).or_insert_with(segments);
+            segments.as_ref().is_none_or(|segments| segments.iter().any(|net| net.contains(&vip)))
+        };
         let is_at_home = owner.namespace == service.namespace;
         if self.allocations.owner(vip) != Some(owner)
             || self.allocations.is_to_be_released(vip)
             || self.allocations.fails_for(vip).is_some()
             || !self.has_room(service, vip)
         {
-            Some(Apart::Passing)
-        } else if !is_meant {
-            Some(Apart::OtherPool { pool: Arc::clone(name), named: request.pool.clone() })
-        } else if !self.serves(pool, service, request) {
-            Some(Apart::NotServed { pool: Arc::clone(name) })
-        } else if !Pools::may_share(Some(pool), owner, service) {
-            Some(Apart::Unshared { pool: Arc::clone(name) })
-        } else if !is_at_home && !self.share_a_key(vip, owner, service, request) {
-            Some(Apart::NoConsent)
-        } else if segments().is_some_and(|segments| !segments.iter().any(|net| net.contains(&vip))) {
-            Some(Apart::NotAnnounced)
-        } else {
-            None
+            return Some(Barrier::Passing);
         }
+        let why = if !is_meant {
+            Apart::OtherPool { pool: Arc::clone(name), named: request.pool.clone() }
+        } else if !self.serves(pool, service, request) {
+            Apart::NotServed { pool: Arc::clone(name) }
+        } else if !Pools::may_share(Some(pool), owner, service) {
+            Apart::Unshared { pool: Arc::clone(name) }
+        } else if !is_at_home && !self.share_a_key(vip, owner, service, request) {
+            Apart::NoConsent
+        } else if !is_announced() {
+            Apart::NotAnnounced
+        } else if !self.has_node_for_all(vip, owner, service, request) {
+            Apart::NoCommonNode
+        } else {
+            return None;
+        };
+        Some(Barrier::Lasting(why))
+    }
+
+    /// Returns true if a node has endpoints of all Services of an address for which these alone count.
+    fn has_node_for_all(
+        &self,
+        vip: IpAddr,
+        owner: &ServiceName,
+        service: &ServiceName,
+        request: &Request,
+    ) -> bool {
+        fn nodes(request: &Request, family: Family) -> Option<&BTreeSet<NodeName>> {
+            request.limits.as_ref()?.endpoints.get(&family)
+        }
+        let family = Family::of(vip);
+        let Some(mine) = nodes(request, family) else { return true };
+        let others = std::iter::once(owner).chain(self.groups.sharers(vip)).filter(|other| *other != service);
+        let theirs: Vec<_> =
+            others.filter_map(|other| nodes(self.requests.get(other)?.as_ref(), family)).collect();
+        mine.iter().any(|node| theirs.iter().all(|nodes| nodes.contains(node)))
     }
 
     /// Returns true if two Services may share an address by a key. Across namespaces, the owner's lists the
@@ -165,9 +255,9 @@ impl Allocator {
         })
     }
 
-    fn clash(&self, vip: IpAddr, request: &Request, with: &ServiceName) -> Option<Lack> {
+    /// Returns a port that a Service has and another one requests.
+    fn clash(&self, request: &Request, with: &ServiceName) -> Option<Port> {
         let theirs = self.requests.get(with)?;
-        let port = request.ports.iter().find(|port| theirs.ports.contains(port))?;
-        Some(Lack::Unjoined { vip, with: with.clone(), why: Apart::Port(*port) })
+        request.ports.iter().find(|port| theirs.ports.contains(port)).copied()
     }
 }

@@ -30,9 +30,6 @@ fn services_of_a_key_get_one_address_ports_permitting() {
     let clash = "it does not share 192.0.2.1 with the Services of its key: its port 53/UDP is that of Service \
                  default/first; change the port, or give it a key of its own";
     let in_pool = |name: Option<&str>| Request { pool: name.map(Into::into), ..keyed("dns", &[54]) };
-    let foreign = "it does not share 192.0.2.1 with the Services of its key: it is of namespace default; have the \
-                   Namespace default list this Service's namespace in its annotation vipward.io/share-with, and both \
-                   Services have the annotation vipward.io/share, or give it a key of its own";
     let other_pool = "it does not share 192.0.2.1 with the Services of its key: that is an address of VIPPool a, and \
                       the Service names VIPPool b; have both name one pool, or give it a key of its own";
     let rows: [Row; 9] = [
@@ -41,7 +38,7 @@ fn services_of_a_key_get_one_address_ports_permitting() {
         ("another key", "second", keyed("web", &[54]), false, ""),
         ("no key", "second", Request { keys: Vec::new(), ..keyed("", &[54]) }, false, ""),
         ("one of its keys", "second", both, true, ""),
-        ("another namespace, without consent", "shop/second", keyed("dns", &[54]), false, foreign),
+        ("another namespace, without consent", "shop/second", keyed("dns", &[54]), false, ""),
         ("another namespace, with consent", "guest/second", keyed("dns", &[54]), true, ""),
         ("MetalLB's key, and not the same", "second", local, false, ""),
         ("another pool", "second", in_pool(Some("b")), false, other_pool),
@@ -201,60 +198,146 @@ fn a_service_waits_for_no_reservation_that_is_refused() {
     assert_eq!(world.has("second"), [ip("192.0.2.2")]);
 }
 
-/// The reason why the second Service of a key has an address of its own, and what ends it.
+fn local(nodes: &[&str], request: Request) -> Request {
+    let nodes = nodes.iter().map(|node| (*node).into()).collect();
+    let limits = Limits { endpoints: [(Family::V4, nodes)].into(), ..Limits::default() };
+    Request { is_local: true, limits: Some(Box::new(limits)), ..request }
+}
+
+/// The reason why the second Service of a key has an address of its own, and what is said when it is over.
 #[test]
 fn a_service_that_shares_with_nobody_of_its_key_says_why_until_it_does() {
-    /// A case, the first Service's pool, the second Service, the reason, an event that ends it, and true if
-    /// it still has its own address.
-    type Row = (&'static str, PoolRecord, &'static str, Request, &'static str, fn(&mut World));
+    /// A case, the first and the second Service, the reason, an event that ends it, and what is said then.
+    type Row = (
+        &'static str,
+        (PoolRecord, Request),
+        (&'static str, Request),
+        &'static str,
+        fn(&mut World),
+        &'static str,
+    );
+    const COULD: &str = "it keeps its own. To have it share: vipward release";
     let a = || pool("a", &["192.0.2.1-192.0.2.4"]);
-    let rows: [Row; 5] = [
-        ("no consent", a(), "guest/second", keyed("dns", &[54]), "list this Service's namespace", |world| {
-            world.notify(consents("default", &["guest"]));
-        }),
+    let never = PoolRecord { sharing: Sharing::Never, ..a() };
+    let (first, second) = (keyed("dns", &[53]), keyed("dns", &[54]));
+    let far = Request { pool: Some("b".into()), ..second.clone() };
+    let key = |ports| Request { keys: vec![ShareKey::Metallb("dns".into())], ..keyed("", ports) };
+    let rows: [Row; 8] = [
+        (
+            "a port of both",
+            (a(), first.clone()),
+            ("second", keyed("dns", &[53])),
+            "its port 53/UDP is that of Service default/first",
+            |world| drop(world.ask("first", keyed("dns", &[55]))),
+            COULD,
+        ),
+        (
+            "consent in the wrong direction",
+            (a(), first.clone()),
+            ("guest/second", second.clone()),
+            "have the Namespace default list this Service's namespace",
+            |world| world.notify(consents("default", &["guest"])),
+            COULD,
+        ),
         (
             "the pool is shared by nobody",
-            PoolRecord { sharing: Sharing::Never, ..a() },
-            "second",
-            keyed("dns", &[54]),
+            (never, first.clone()),
+            ("second", second.clone()),
             "spec.sharing of VIPPool a forbids it",
             |world| world.notify(Event::Pool(Box::new(pool("a", &["192.0.2.1-192.0.2.4"])))),
+            COULD,
         ),
         (
             "another pool",
-            a(),
-            "second",
-            Request { pool: Some("b".into()), ..keyed("dns", &[54]) },
+            (a(), first.clone()),
+            ("second", far),
             "names VIPPool b",
-            |world| world.notify(asks("second", keyed("dns", &[54]))),
+            |world| world.notify(Event::Withdrawn(service("first"))),
+            "",
         ),
-        ("the first one goes", a(), "guest/second", keyed("dns", &[54]), "namespace default", |world| {
-            world.notify(Event::Withdrawn(service("first")));
-        }),
         (
-            "a third one of its key comes",
-            a(),
-            "guest/second",
-            keyed("dns", &[54]),
-            "namespace default",
+            "no node has endpoints of both",
+            (a(), local(&["n1"], first.clone())),
+            ("second", local(&["n2"], second.clone())),
+            "no node has endpoints of both it and Service default/first",
+            |world| drop(world.ask("first", local(&["n1", "n2"], keyed("dns", &[53])))),
+            COULD,
+        ),
+        (
+            "MetalLB's key, in a pool of Vipward",
+            (a(), key(&[53])),
+            ("guest/second", key(&[54])),
+            "it is of namespace default",
+            |world| world.notify(Event::Withdrawn(service("first"))),
+            "",
+        ),
+        (
+            "it gets its key later",
+            (a(), first.clone()),
+            ("second", Request { keys: Vec::new(), ..second.clone() }),
+            "",
+            |world| drop(world.ask("second", keyed("dns", &[54]))),
+            COULD,
+        ),
+        (
+            "a third one shares its own",
+            (a(), first),
+            ("guest/second", second),
+            "have the Namespace default list",
             |world| {
                 let vip = world.ask("guest/third", keyed("dns", &[55]));
                 assert_eq!(vip, world.has("guest/second"));
             },
+            "",
         ),
     ];
-    for (what, first, name, request, reason, ends) in rows {
+    for (what, (pool_a, first), (name, request), reason, ends, then) in rows {
         let b = PoolRecord { auto_assign: false, ..pool("b", &["192.0.2.9"]) };
-        let mut world = World::new([first, b]);
-        world.notify(consents("guest", &[]));
-        world.ask("first", keyed("dns", &[53]));
-        let own = world.ask(name, request);
-        let said = world.lacks(name).concat();
-        assert!(said.contains(reason), "{what}: {said:?}");
+        let mut world = World::new([pool_a, b]);
+        world.notify(consents("default", &[]));
+        world.notify(consents("guest", &["default"]));
+        world.ask("first", first);
+        let own = world.ask(name, Request { created: 1, ..request });
+        let check = |world: &World, part: &str, when: &str| {
+            let said = world.lacks(name).concat();
+            assert!(said.contains(part) && said.is_empty() == part.is_empty(), "{what}, {when}: {said:?}");
+            assert_eq!(world.lacks("first"), [""; 0], "{what}, {when}: the older one has no fault");
+        };
+        check(&world, reason, "at first");
         ends(&mut world);
-        assert_eq!(world.lacks(name), [""; 0], "{what}");
+        check(&world, then, "when it is over");
         assert_eq!(world.has(name), own, "{what}: it keeps its own");
     }
+}
+
+/// 300 Services of a key, each in the way of the next one only: what one does wakes few.
+#[test]
+fn each_service_that_cannot_share_is_told_of_the_one_before_it() {
+    let mut world = World::new([PoolRecord { sharing: Sharing::Never, ..pool("a", &["10.0.0.0/16"]) }]);
+    for number in 0..300 {
+        world.ask(&format!("s{number:03}"), Request { created: number, ..keyed("dns", &[54]) });
+    }
+    for (number, before) in [(1, "s000"), (150, "s149"), (255, "s254")] {
+        let lacks = world.lacks(&format!("s{number:03}"));
+        let vip = world.has(before)[0];
+        assert!(lacks.concat().contains(&format!("does not share {vip} ")), "{number}: {lacks:?}");
+    }
+}
+
+#[test]
+fn a_service_whose_shared_address_is_written_keeps_it_while_its_own_is_released() {
+    let (own, shared) = (ip("192.0.2.2"), ip("192.0.2.1"));
+    let mut world = World::new([pool("a", &["192.0.2.1-192.0.2.9"])]);
+    world.ask("first", keyed("dns", &[53]));
+    world.ask("second", Request { keys: Vec::new(), ..keyed("", &[54]) });
+    let written = || Request { status: vec![own], ..keyed("dns", &[54]) };
+    world.ask("second", written());
+    world.release(own);
+    assert_eq!(world.has("second"), [shared], "the status still has its own");
+    assert!(world.store.objects.contains_key(&own));
+    world.ask("second", Request { status: vec![shared], ..keyed("dns", &[54]) });
+    assert_eq!(world.has("second"), [shared]);
+    assert!(!world.store.objects.contains_key(&own), "it is freed once the status names the other one");
 }
 
 #[test]

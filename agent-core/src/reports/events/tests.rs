@@ -114,3 +114,28 @@ fn the_fault_of_an_object_has_an_event_again_for_as_long_as_it_lasts() {
     }
     assert_eq!(written, [(0, None), (10, Some(2)), (20, Some(3))]);
 }
+
+#[test]
+fn a_fault_that_changes_often_leaves_one_message() {
+    let services = services::Agent::alone(Settings::default());
+    let object = foreign("IPAddressPool", "1");
+    let mut events = Events::start(BEGIN);
+    let mut now = BEGIN;
+    for number in 0..100 {
+        now = now + Duration::from_millis(10);
+        events.put_fault(&object, ObjectFault::unused(format!("bad {number}")).as_ref(), now);
+        events.report(services.index(), |_, _| Some(false), now);
+    }
+    let mut words = Vec::new();
+    while let Some(next) = events.next_deadline().filter(|next| *next < BEGIN + MINUTE * 5) {
+        events.report(services.index(), |_, _| Some(false), next);
+        for command in events.due(next) {
+            let Command::Write(write) = command else { panic!("{command:?}") };
+            words.push(write.message.note().to_owned());
+            events.on_outcome(Outcome::Done, 0.5, next);
+        }
+    }
+    assert_eq!(words, ["bad 99"]);
+    events.put_fault(&object, None, now);
+    assert_eq!(events.next_deadline().filter(|next| *next < BEGIN + MINUTE * 60), None, "it is over");
+}

@@ -40,7 +40,7 @@ pub struct ApiObject {
     pub uid: Arc<str>,
 }
 
-/// What of an object has no effect, and why.
+/// A fault of an object: a part of it has no effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ObjectFault {
     pub reason: ProblemReason,
@@ -221,7 +221,11 @@ impl Message {
 
 impl Topic {
     pub(super) fn of_problem(problem: &Problem) -> Self {
-        Self::Problem(clipped(&problem.to_string()))
+        Self::of_words(&problem.to_string())
+    }
+
+    pub(super) fn of_words(words: &str) -> Self {
+        Self::Problem(clipped(words))
     }
 }
 

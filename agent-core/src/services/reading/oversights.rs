@@ -6,10 +6,12 @@ use super::{
     super::{Annotations, Ineffective, Place, Problem, ServiceRecord, Settings},
     fields::{address_places, addresses, pool_key, pool_places},
 };
-use crate::base::legible::Excerpt;
+use crate::base::legible::{Excerpt, named_within};
 
 /// Largest number of annotations of one object that are named.
 const MOST_NAMED: usize = 8;
+/// Largest length of what is said of one object's annotations, in bytes: an Event takes 1,024.
+const MOST_BYTES: usize = 960;
 
 /// Returns the problems of a served Service. If another controller's status binds (`is_elsewhere`), its
 /// own annotations are for it.
@@ -51,7 +53,12 @@ pub fn oversights_on<'a>(
         };
         format!("annotation {} has no effect on a {kind}: {why}", Excerpt::from(name))
     };
-    unknown.take(MOST_NAMED).map(text).collect::<Vec<_>>().join(". ")
+    let unknown: Vec<_> = unknown.collect();
+    let mut texts: Vec<_> = unknown.iter().take(MOST_NAMED).map(|name| text(name)).collect();
+    texts.truncate(named_within(&texts, MOST_BYTES));
+    let more = unknown.len() - texts.len();
+    texts.extend((more > 0).then(|| format!("And {more} more")));
+    texts.join(". ")
 }
 
 /// Returns the places after the first that request what the first does not.

@@ -112,6 +112,7 @@ async fn start(
     let reading = Reading {
         service_labels: args.services.service_selector.is_some() || metallb,
         needs_pools: false,
+        faults: false,
         metallb,
     };
     let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };

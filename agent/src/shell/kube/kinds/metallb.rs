@@ -1,6 +1,8 @@
 //! `MetalLB`'s objects, in the core's form. They are read, and of an `IPAddressPool` the status is
 //! written.
 
+use std::collections::BTreeSet;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -104,9 +106,13 @@ pub(crate) fn annotation<'a>(metadata: &'a Meta, name: &str) -> Option<&'a str> 
 pub(crate) fn overridden(metadata: &Meta) -> Vec<(Box<str>, Box<str>)> {
     let present = |former: &str| Some(format!("{PREFIX}{}", former.strip_prefix(OLD_PREFIX)?));
     let pairs = metadata.annotation_names().filter_map(|former| Some((former, present(former)?)));
+    let values = |name: &str| {
+        let value = metadata.annotation(name)?;
+        Some(value.split(',').map(str::trim).collect::<BTreeSet<_>>())
+    };
     let differ = |(former, by): &(&str, String)| {
         Annotations::NAMES.contains(&by.as_str())
-            && metadata.annotation(by).is_some_and(|value| metadata.annotation(former) != Some(value))
+            && values(by).is_some_and(|present| values(former) != Some(present))
     };
     pairs.filter(differ).map(|(former, by)| (former.into(), by.into())).collect()
 }

@@ -59,6 +59,8 @@ pub struct Reading {
     /// The pools, without which no list ends: the reader tries again while the API server refuses to
     /// list them, or does not know `VIPPool` yet.
     pub needs_pools: bool,
+    /// The annotations of objects other than Services that have no effect.
+    pub faults: bool,
 }
 
 impl Reading {
@@ -131,17 +133,21 @@ pub(crate) fn parse(
         Resource::EndpointSlices => slice(serde_json::from_str(object)?),
         Resource::ApiServers => api_servers(serde_json::from_str(object)?),
         Resource::Nodes => node(serde_json::from_str(object)?),
-        Resource::Namespaces => namespace(serde_json::from_str(object)?),
+        Resource::Namespaces => namespace(serde_json::from_str(object)?, reading),
         Resource::ServiceCidrs => service_cidr(serde_json::from_str(object)?),
         Resource::VirtualIps => {
             let (record, known) = claims::read(object)?;
             kube.claims.learn(record.vip, known);
             let version = record.version.to_string();
-            let Bare { metadata } = serde_json::from_str(object)?;
-            let fault = fault(&metadata, VIPWARD, "VirtualIP", &[FORCE, MOVE_TO, RELEASE]);
+            let fault = if reading.faults {
+                let Bare { metadata } = serde_json::from_str(object)?;
+                reading.fault(&metadata, (VIPWARD, "VirtualIP"), &[FORCE, MOVE_TO, RELEASE])
+            } else {
+                None
+            };
             Parsed { fault, ..Parsed::new(object_name(record.vip).into(), version, Seen::Claim(record)) }
         }
-        Resource::VipPools => pool(serde_json::from_str(object)?),
+        Resource::VipPools => pool(serde_json::from_str(object)?, reading),
         Resource::MetalLb(of) => of_metallb(of, object)?,
         Resource::WireSecret => {
             let secret::Read { version, keys, faults } = secret::read(object)?;
@@ -214,18 +220,22 @@ pub(crate) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
     })
 }
 
-/// Returns an object that is no Service, with its annotations that have no effect. `known` has those that have one.
-fn fault(
-    metadata: &Meta,
-    version: &'static str,
-    kind: &'static str,
-    known: &'static [&'static str],
-) -> Option<(ApiObject, ObjectFault)> {
-    let words = oversights_on(kind, metadata.annotation_names(), known);
-    let fault =
-        (!words.is_empty()).then_some(ObjectFault { reason: ProblemReason::UnknownAnnotation, words })?;
-    let (name, uid) = (metadata.name.as_str().into(), metadata.uid.as_deref().unwrap_or_default().into());
-    Some((ApiObject { version, kind, namespace: namespace_of(metadata), name, uid }, fault))
+impl Reading {
+    /// Returns an object that is no Service, with its annotations that have no effect. `known` has those that have
+    /// one.
+    fn fault(
+        self,
+        metadata: &Meta,
+        (version, kind): (&'static str, &'static str),
+        known: &'static [&'static str],
+    ) -> Option<(ApiObject, ObjectFault)> {
+        let names = metadata.annotation_names().filter(|_| self.faults);
+        let words = oversights_on(kind, names, known);
+        let reason = ProblemReason::UnknownAnnotation;
+        let fault = (!words.is_empty()).then_some(ObjectFault { reason, words })?;
+        let (name, uid) = (metadata.name.as_str().into(), metadata.uid.as_deref().unwrap_or_default().into());
+        Some((ApiObject { version, kind, namespace: namespace_of(metadata), name, uid }, fault))
+    }
 }
 
 impl Parsed {
@@ -497,11 +507,11 @@ fn node(Node { metadata, spec, status }: Node) -> Parsed {
     Parsed::new(metadata.name.into(), metadata.resource_version, seen)
 }
 
-fn namespace(Bare { metadata }: Bare) -> Parsed {
+fn namespace(Bare { metadata }: Bare, reading: Reading) -> Parsed {
     let name: Arc<str> = metadata.name.as_str().into();
     let listed = metadata.annotation(SHARE_WITH).unwrap_or_default().split(',').map(str::trim);
     let share_with = listed.filter(|name| !name.is_empty()).map(Into::into).collect();
-    let fault = fault(&metadata, "v1", "Namespace", &[SHARE_WITH]);
+    let fault = reading.fault(&metadata, ("v1", "Namespace"), &[SHARE_WITH]);
     let seen = Seen::Namespace { name, labels: metadata.labels.unwrap_or_default(), share_with };
     Parsed { fault, ..Parsed::new(metadata.name.into(), metadata.resource_version, seen) }
 }
@@ -512,8 +522,8 @@ struct Pool {
     spec: VipPoolSpec,
 }
 
-fn pool(Pool { metadata, spec }: Pool) -> Parsed {
-    let fault = fault(&metadata, VIPWARD, "VIPPool", &[]);
+fn pool(Pool { metadata, spec }: Pool, reading: Reading) -> Parsed {
+    let fault = reading.fault(&metadata, (VIPWARD, "VIPPool"), &[]);
     let record = vip_pool::record(&metadata, spec);
     let seen = Seen::Pool(Box::new(record));
     Parsed { fault, ..Parsed::new(metadata.name.into(), metadata.resource_version, seen) }

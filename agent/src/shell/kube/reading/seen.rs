@@ -68,13 +68,13 @@ pub enum Seen {
     Advertised(bool),
     /// An object was listed that Vipward does not serve, or it changed.
     Unserved(ApiObject),
-    /// An object has annotations without effect, or has them no longer.
-    Fault(ApiObject, Option<ObjectFault>),
     /// Such an object is gone.
     UnservedGone {
         of: MetalLb,
         name: Arc<str>,
     },
+    /// An object has annotations without effect, or has them no longer.
+    Fault(ApiObject, Option<ObjectFault>),
     /// An `EndpointSlice` of `default/kubernetes` was listed, changed or deleted. A deleted one has no
     /// addresses.
     ApiServers {

@@ -300,7 +300,14 @@ fn slices_that_say_nothing_about_endpoints_of_a_service_are_not_used() {
 fn annotations_without_effect_are_faults_of_namespaces_pools_and_claims() {
     type Row = (Resource, &'static str, &'static str, Option<(&'static str, &'static str)>);
     let unknown = "it is unknown; the nearest known one is vipward.io/share-with";
-    let rows: [Row; 9] = [
+    let rows: [Row; 11] = [
+        (Resource::VipPools, "lan", "vipward.io/sharing", Some(("VIPPool", "it is unknown; remove it"))),
+        (
+            Resource::Namespaces,
+            "shop",
+            "vipward.io/ips",
+            Some(("Namespace", "take one of vipward.io/share-with")),
+        ),
         (Resource::Namespaces, "shop", "vipward.io/sharewith", Some(("Namespace", unknown))),
         (Resource::Namespaces, "shop", "vipward.io/share-with", None),
         (Resource::Namespaces, "shop", "vipward.io/pool", Some(("Namespace", "it is for Services"))),
@@ -315,8 +322,11 @@ fn annotations_without_effect_are_faults_of_namespaces_pools_and_claims() {
         let spec = json!({"addresses": ["192.0.2.0/24"], "address": name});
         let metadata =
             json!({"name": name, "resourceVersion": "1", "uid": "u", "annotations": {annotation: "x"}});
-        let parsed =
-            parsed(resource, &json!({"metadata": metadata, "spec": spec, "status": {}}), Reading::default());
+        let parsed = parsed(
+            resource,
+            &json!({"metadata": metadata, "spec": spec, "status": {}}),
+            Reading { faults: true, ..Reading::default() },
+        );
         let fault = parsed.fault.map(|(object, fault)| (object.kind, object.name, fault.words));
         match (&fault, expected) {
             (None, None) => {}

@@ -94,7 +94,7 @@ impl Delivery {
         Ok(identity.version)
     }
 
-    /// Reports the fault of an object, and that what one of its name had is over.
+    /// Sends the fault of an object, or that its former fault is over.
     async fn fault(&mut self, name: &str, fault: Option<(ApiObject, ObjectFault)>) -> Result<(), Closed> {
         let is_same = |before: &ApiObject| fault.as_ref().is_some_and(|(object, _)| object == before);
         if let Some(before) = self.faulty.remove(name).filter(|before| !is_same(before)) {
