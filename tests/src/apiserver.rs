@@ -7,17 +7,18 @@
 //! - `get`, `list` (with pages), `watch` (from the version of a list, with bookmarks), `create`,
 //!   `patch` and `delete` (with preconditions and finalizers) of the types in `builtins.rs` and of
 //!   what definitions add;
-//! - merge patches, also of the status of Services and Nodes; server-side apply of the addresses in
-//!   the status of a Service;
-//! - tables and the discovery that `kubectl get` and `kubectl delete` need;
+//! - merge patches, also of the status of Services and Nodes, and strategic ones; server-side apply
+//!   of the addresses in the status of a Service; the scale of a Deployment;
+//! - tables, the discovery and as much of `OpenAPI` as `kubectl` needs; its selectors `key=value`;
 //! - the refusals of a real API server that clients act on: 401, 403 by RBAC, 404, 409 for an
 //!   object that exists, another version or another field manager, 410 for a version that is
 //!   forgotten, 422 for what types, checks and definitions do not allow.
 //!
 //! It answers any other request with 501, names the request, and prints it to the test's output. It
-//! has no controllers and allocates no addresses. Its objects are in memory. It speaks HTTP/1.1 on
-//! its own thread and runtime, which end when the value is dropped. With a
-//! [certificate](ApiServer::set_certificate) it also serves clients that begin with TLS.
+//! has no controllers and allocates no addresses: a Deployment counts as rolled out at once. Its
+//! objects are in memory. It speaks HTTP/1.1 on its own thread and runtime, which end when the value
+//! is dropped. With a [certificate](ApiServer::set_certificate) it also serves clients that begin
+//! with TLS.
 //!
 //! It makes [trouble](ApiServer::trouble) on demand, [goes back](ApiServer::restore) to an older
 //! state, and [counts](ApiServer::stats) requests and deliveries.
@@ -45,6 +46,7 @@ mod certificate;
 mod connections;
 mod discovery;
 mod objects;
+mod openapi;
 mod rbac;
 mod reading;
 mod refusal;

@@ -14,12 +14,12 @@ use tokio::time::sleep;
 use super::{
     call::Call,
     connections::{ConnectionId, Cut},
-    discovery, objects,
+    discovery, objects, openapi,
     rbac::{User, allows},
     reading,
     refusal::Refusal,
     registry::builtins::is_builtin_group,
-    request::{self, Action, Parameters, Target, Verb},
+    request::{self, Action, Parameters, Part, Target, Verb},
     response::{self, Body},
     shared::Shared,
     trouble::Effect,
@@ -50,6 +50,7 @@ pub(super) async fn answer(
             request.stop_if_cut_off().await?;
             match target {
                 Target::Resource(action) => request.meet_trouble(&action, body).await?,
+                Target::Types => Ok(response::types(openapi::document())),
                 Target::Discovery(path) => discovery::describe(&shared.cluster.resources, &path)
                     .map(|document| response::json(StatusCode::OK, &document)),
             }
@@ -121,7 +122,7 @@ impl UserRequest<'_> {
             if is_builtin { Refusal::Unserved("this resource".into()) } else { Refusal::NoSuchPath }
         })?;
         let is_about_one = !matches!(action.verb, Verb::List | Verb::Watch);
-        if (action.status && !resource.has_status)
+        if (action.part == Part::Status && !resource.has_status)
             || (action.namespace.is_some() && !resource.namespaced)
             || (action.namespace.is_none() && resource.namespaced && is_about_one)
         {

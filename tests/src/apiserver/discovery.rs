@@ -53,7 +53,13 @@ fn list(resources: &Resources, group: &str, version: &str) -> Result<Value, Refu
             "shortNames": resource.short_names,
         })
     };
-    let described: Vec<Value> = here.iter().map(describe).collect();
+    let mut described: Vec<Value> = here.iter().map(describe).collect();
+    if here.iter().any(|resource| resource.plural == "deployments") {
+        described.push(json!({
+            "name": "deployments/scale", "singularName": "", "namespaced": true, "group": "autoscaling",
+            "version": "v1", "kind": "Scale", "verbs": ["get", "patch"],
+        }));
+    }
     Ok(json!({
         "kind": "APIResourceList",
         "apiVersion": "v1",

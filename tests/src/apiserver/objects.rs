@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use hyper::{Response, StatusCode, header};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     call::Call,
@@ -14,7 +14,7 @@ use super::{
         store::Object,
         write::{DeleteOptions, Write, is_ending, metadata_text},
     },
-    request::{self, Verb},
+    request::{self, Part, Verb},
     response::{self, Body},
 };
 
@@ -37,6 +37,9 @@ pub(super) fn write(call: &Call<'_>, body: &[u8]) -> Result<Response<Body>, Refu
             let value = decode(body, &call.resource.kind)?;
             let (operation, patch) = match call.header(&header::CONTENT_TYPE) {
                 "application/merge-patch+json" => (Operation::Update, Patch::Merge(value)),
+                "application/strategic-merge-patch+json" if !call.resource.is_custom() => {
+                    (Operation::Update, Patch::Strategic(value))
+                }
                 "application/apply-patch+yaml" => {
                     (Operation::Apply, Patch::Apply { config: value, force: call.parameters.flag("force") })
                 }
@@ -66,7 +69,7 @@ fn to_write<'a>(call: &'a Call<'_>, operation: Operation) -> Write<'a> {
             manager: request::manager(call.headers, call.parameters),
             operation,
             api_version: call.resource.api_version(),
-            subresource: call.action.status.then(|| "status".to_owned()),
+            subresource: call.action.part.subresource().map(str::to_owned),
         },
     }
 }
@@ -77,12 +80,26 @@ fn decode<T: DeserializeOwned>(body: &[u8], kind: &str) -> Result<T, Refusal> {
 }
 
 fn answer(call: &Call<'_>, status: StatusCode, object: &Object) -> Response<Body> {
+    if call.action.part == Part::Scale {
+        return response::json(status, &scale(&object.value));
+    }
     let text = [call.resource.head().as_bytes(), &object.rest].concat();
     response::text(status, Bytes::from(text))
 }
 
+/// Returns the subresource `scale` of a Deployment.
+fn scale(deployment: &Value) -> Value {
+    json!({
+        "kind": "Scale",
+        "apiVersion": "autoscaling/v1",
+        "metadata": deployment["metadata"],
+        "spec": {"replicas": deployment["spec"]["replicas"]},
+        "status": {"replicas": deployment["status"]["replicas"]},
+    })
+}
+
 /// Returns the `Status` for an `object` that is gone.
-fn deleted(call: &Call<'_>, object: &Object) -> serde_json::Value {
+fn deleted(call: &Call<'_>, object: &Object) -> Value {
     json!({
         "kind": "Status",
         "apiVersion": "v1",

@@ -76,15 +76,19 @@ fn page(call: &Call<'_>) -> Result<Page, Refusal> {
     let at = parameters.get("continue").map(Continuation::parse).transpose()?;
     let range = Range {
         namespace: call.action.namespace.as_deref(),
-        name: parameters.selected_name()?,
+        name: parameters.selected_name(),
         from: at.as_ref().map(|at| &at.from),
         limit: usize::try_from(limit).unwrap_or(0),
     };
     let page = call.resource.table.list(at.as_ref().map(|at| at.version), &range);
-    page.map_err(|refusal| match refusal {
+    let mut page = page.map_err(|refusal| match refusal {
         Refusal::VersionExpired { .. } => Refusal::ContinueExpired,
         other => other,
-    })
+    })?;
+    let selected = page.objects.iter().map(|object| parameters.select(&object.value));
+    let mut selected = selected.collect::<Result<Vec<_>, _>>()?.into_iter();
+    page.objects.retain(|_| selected.next().unwrap_or_default());
+    Ok(page)
 }
 
 /// Returns a watch, which continues from the version of a list.
@@ -93,6 +97,12 @@ pub(super) fn watch(call: &Call<'_>) -> Result<Watch, Refusal> {
     let from = parameters.number("resourceVersion")?.filter(|version| *version > 0);
     let from = from.ok_or_else(|| Refusal::Unserved("a watch without the version of a list".into()))?;
     let timeout = parameters.number("timeoutSeconds")?.map_or(LONGEST_WATCH, Duration::from_secs);
-    let name = parameters.selected_name()?.map(str::to_owned);
+    let name = parameters.selected_name();
+    if parameters.get("labelSelector").is_some()
+        || name.is_some() != parameters.get("fieldSelector").is_some()
+    {
+        return Err(Refusal::Unserved("a watch with a selector of anything but a name".into()));
+    }
+    let name = name.map(str::to_owned);
     Ok(Watch::new(call, from, name, timeout))
 }

@@ -9,5 +9,6 @@ pub(crate) mod owners;
 pub(crate) mod resource;
 pub(crate) mod schema;
 pub(crate) mod store;
+pub(crate) mod strategic;
 pub(crate) mod time;
 pub(crate) mod write;

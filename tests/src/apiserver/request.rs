@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use hyper::{HeaderMap, Method, Uri, header};
+use serde_json::Value;
 
 use super::refusal::{Denied, Named, Refusal};
 
@@ -40,14 +41,32 @@ impl Verb {
     }
 }
 
+/// The part of an object that a request is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Whole,
+    Status,
+    /// The number of replicas.
+    Scale,
+}
+
+impl Part {
+    pub(super) const fn subresource(self) -> Option<&'static str> {
+        match self {
+            Self::Whole => None,
+            Self::Status => Some("status"),
+            Self::Scale => Some("scale"),
+        }
+    }
+}
+
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Action {
     pub(super) verb: Verb,
     pub(super) group: String,
     pub(super) version: String,
     pub(super) resource: String,
-    /// True for a request about the status alone.
-    pub(super) status: bool,
+    pub(super) part: Part,
     pub(super) namespace: Option<String>,
     /// The object's name; empty for a creation. A list and a watch have the name that their field
     /// selector selects, by which RBAC decides.
@@ -57,6 +76,8 @@ pub(super) struct Action {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Target {
     Resource(Action),
+    /// The description of the types, `/openapi/v2`.
+    Types,
     /// The parts of a path without a resource: `/api`, `/apis/GROUP/VERSION`.
     Discovery(Vec<String>),
 }
@@ -67,12 +88,15 @@ pub(super) struct Parameters(BTreeMap<String, String>);
 impl Parameters {
     /// Reads the query of `uri`, and refuses a parameter that the server does not know.
     pub(super) fn of(uri: &Uri) -> Result<Self, Refusal> {
-        const SERVED: [&str; 10] = [
+        const SERVED: [&str; 12] = [
             "allowWatchBookmarks",
             "continue",
             "fieldManager",
             "fieldSelector",
+            // The server refuses and drops the same fields whatever this is.
+            "fieldValidation",
             "force",
+            "labelSelector",
             "limit",
             "resourceVersion",
             "timeout",
@@ -107,19 +131,36 @@ impl Parameters {
     }
 
     /// Returns the name that `fieldSelector` selects; `None`: all objects.
-    pub(super) fn selected_name(&self) -> Result<Option<&str>, Refusal> {
-        let Some(selector) = self.get("fieldSelector") else { return Ok(None) };
-        match selector.strip_prefix("metadata.name=") {
-            Some(name) => Ok(Some(name)),
-            None => Err(Refusal::Unserved(format!("the field selector {selector}").into())),
+    pub(super) fn selected_name(&self) -> Option<&str> {
+        self.get("fieldSelector")?.strip_prefix("metadata.name=")
+    }
+
+    /// Returns true if the selectors select `object`. Their conditions have the form `key=value`.
+    pub(super) fn select(&self, object: &Value) -> Result<bool, Refusal> {
+        for (selector, of_labels) in [("labelSelector", true), ("fieldSelector", false)] {
+            for condition in self.get(selector).into_iter().flat_map(|conditions| conditions.split(',')) {
+                let parts = condition.split_once('=').filter(|(key, _)| !key.ends_with('!'));
+                let unserved = || Refusal::Unserved(format!("the selector {condition}").into());
+                let (key, wanted) = parts.ok_or_else(unserved)?;
+                let found = if of_labels {
+                    &object["metadata"]["labels"][key]
+                } else {
+                    key.split('.').fold(object, |value, name| &value[name])
+                };
+                if found != wanted {
+                    return Ok(false);
+                }
+            }
         }
+        Ok(true)
     }
 }
 
 impl Action {
     /// Returns the plural, with the subresource: `services/status`.
     pub(super) fn qualified_resource(&self) -> String {
-        if self.status { format!("{}/status", self.resource) } else { self.resource.clone() }
+        let subresource = self.part.subresource().map(|part| format!("/{part}"));
+        format!("{}{}", self.resource, subresource.unwrap_or_default())
     }
 
     /// Returns the object in the form of messages.
@@ -147,6 +188,8 @@ pub(super) fn target(method: &Method, path: &str, parameters: &Parameters) -> Re
         ["api" | "apis"] | ["api", _] | ["apis", _, _] => {
             Ok(Target::Discovery(parts.iter().map(|part| (*part).to_owned()).collect()))
         }
+        ["openapi", "v2"] => Ok(Target::Types),
+        ["openapi", ..] => Err(Refusal::NoSuchPath),
         ["api", version, rest @ ..] => action(method, "", version, rest, parameters).map(Target::Resource),
         ["apis", group, version, rest @ ..] => {
             action(method, group, version, rest, parameters).map(Target::Resource)
@@ -166,19 +209,20 @@ fn action(
         ["namespaces", namespace, inside @ ..] if !inside.is_empty() => (Some(*namespace), inside),
         _ => (None, rest),
     };
-    let (resource, name, status) = match rest {
-        [resource] => (*resource, "", false),
-        [resource, name] => (*resource, *name, false),
-        [resource, name, "status"] => (*resource, *name, true),
+    let (resource, name, part) = match rest {
+        [resource] => (*resource, "", Part::Whole),
+        [resource, name] => (*resource, *name, Part::Whole),
+        [resource, name, "status"] => (*resource, *name, Part::Status),
+        ["deployments", name, "scale"] => ("deployments", *name, Part::Scale),
         _ => return Err(Refusal::Unserved("this path".into())),
     };
     let verb = match (method, name.is_empty()) {
         (&Method::GET, true) if parameters.flag("watch") => Verb::Watch,
         (&Method::GET, true) => Verb::List,
         (&Method::POST, true) => Verb::Create,
-        (&Method::GET, false) if !status => Verb::Get,
+        (&Method::GET, false) if part != Part::Status => Verb::Get,
         (&Method::PATCH, false) => Verb::Patch,
-        (&Method::DELETE, false) if !status => Verb::Delete,
+        (&Method::DELETE, false) if part == Part::Whole => Verb::Delete,
         _ => return Err(Refusal::Unserved("this method on this path".into())),
     };
     Ok(Action {
@@ -186,10 +230,10 @@ fn action(
         group: group.to_owned(),
         version: version.to_owned(),
         resource: resource.to_owned(),
-        status,
+        part,
         namespace: namespace.map(str::to_owned),
         name: match verb {
-            Verb::List | Verb::Watch => parameters.selected_name()?.unwrap_or_default().to_owned(),
+            Verb::List | Verb::Watch => parameters.selected_name().unwrap_or_default().to_owned(),
             Verb::Get | Verb::Create | Verb::Patch | Verb::Delete => name.to_owned(),
         },
     })

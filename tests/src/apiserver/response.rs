@@ -32,6 +32,12 @@ pub(super) fn json(status: StatusCode, value: &Value) -> Response<Body> {
     text(status, value.to_string())
 }
 
+/// Returns a description of types, which is no JSON.
+pub(super) fn types(document: Vec<u8>) -> Response<Body> {
+    let content_type = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    with_type(StatusCode::OK, content_type, Either::Left(Full::new(Bytes::from(document))))
+}
+
 pub(super) fn stream(lines: impl Stream<Item = Bytes> + Send + 'static) -> Response<Body> {
     let frames = lines.map(|lines| Ok(Frame::data(lines)));
     with_type(StatusCode::OK, JSON, Either::Right(StreamBody::new(frames.boxed())))

@@ -355,7 +355,12 @@ impl Cluster {
             self.make(&json!({
                 "apiVersion": Kind::POD.api_version(),
                 "kind": Kind::POD.name(),
-                "metadata": {"name": name, "namespace": self.installation.namespace, "ownerReferences": owners},
+                "metadata": {
+                    "name": name,
+                    "namespace": self.installation.namespace,
+                    "labels": {"app.kubernetes.io/name": ACCOUNT},
+                    "ownerReferences": owners,
+                },
                 "spec": spec,
             }))?;
         }

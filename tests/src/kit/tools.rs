@@ -60,6 +60,11 @@ pub fn promtool() -> Result<PathBuf> {
     unpacked("prometheus/usr/bin/promtool")
 }
 
+/// Returns Debian's kubectl 1.20, unpacked because PATH may have a newer one.
+pub fn kubectl() -> Result<PathBuf> {
+    unpacked("kubernetes-client/usr/bin/kubectl")
+}
+
 fn unpacked(program: &str) -> Result<PathBuf> {
     let program = tools_dir().join(program);
     ensure!(program.is_file(), "{} is missing: {GET_IT}", program.display());

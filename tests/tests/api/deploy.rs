@@ -25,26 +25,26 @@ use vipward_tests::{
 /// The agent's namespace in the manifests.
 const NAMESPACE: &str = "vipward-system";
 
-fn read(path: &Path) -> Result<String> {
+pub(crate) fn read(path: &Path) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))
 }
 
 /// Returns the path of an installed program.
-fn find(program: &str) -> Option<PathBuf> {
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|directory| directory.join(program)).find(|path| path.is_file())
 }
 
 /// Reports a skipped test past the capture of test output, so that people see it.
-fn skipped(why: &str) {
+pub(crate) fn skipped(why: &str) {
     let _ = writeln!(stderr(), "skipped: {why}");
 }
 
-fn documents(path: &Path) -> Result<Vec<Value>> {
+pub(crate) fn documents(path: &Path) -> Result<Vec<Value>> {
     parse(&read(path)?).with_context(|| format!("{} is no YAML", path.display()))
 }
 
-fn parse(yaml: &str) -> Result<Vec<Value>> {
+pub(crate) fn parse(yaml: &str) -> Result<Vec<Value>> {
     Ok(serde_saphyr::from_multiple(yaml)?)
 }
 

@@ -62,8 +62,8 @@ pub(super) enum Source {
     /// A program from a Debian package that is unpacked into the target directory. Only the
     /// libraries that it needs are installed.
     ///
-    /// The reason is a conflict, as between habets' arping and iputils' arping, or a package that
-    /// starts a daemon when it is installed.
+    /// The reason is a conflict, as between habets' arping and iputils' arping, a package that starts a
+    /// daemon when it is installed, or an old version beside a newer one.
     Unpacked {
         package: &'static str,
         program: &'static str,
@@ -170,6 +170,7 @@ pub(super) const REQUIREMENTS: &[Requirement] = &[
     unpacked("keepalived", "keepalived", "usr/sbin/keepalived"),
     unpacked("ucarp", "ucarp", "usr/sbin/ucarp"),
     unpacked("prometheus", "prometheus", "usr/bin/prometheus"),
+    unpacked("kubectl 1.20", "kubernetes-client", "usr/bin/kubectl"),
     apt("arp-scan", &[Test], Probe::Program, &["arp-scan"]),
     apt("ndisc6", &[Test], Probe::Program, &["ndisc6"]),
     apt("ping", &[Test], Probe::Program, &["iputils-ping"]),

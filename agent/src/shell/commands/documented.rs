@@ -17,8 +17,7 @@ use std::{env, fs, path::PathBuf};
 
 const WRITE: &str = "VIPWARD_WRITE_DOCS";
 /// The second line of each page.
-const GENERATED: &str =
-    "Generated from the code: `VIPWARD_WRITE_DOCS=1 cargo test -p vipward --lib documented`.";
+const GENERATED: &str = "Generated from the code ([how](README.md)).";
 
 fn reference(name: &str) -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/reference")).join(name)

@@ -31,8 +31,8 @@ const NAMESPACED: [Row; 12] = [
     ("", "secrets", "Secret", secret, checks::secret),
     ("", "serviceaccounts", "ServiceAccount", typed::<core::v1::ServiceAccount>, ANYTHING),
     ("", "services", "Service", service, ANYTHING),
-    ("apps", "daemonsets", "DaemonSet", typed::<apps::v1::DaemonSet>, ANYTHING),
-    ("apps", "deployments", "Deployment", typed::<apps::v1::Deployment>, ANYTHING),
+    ("apps", "daemonsets", "DaemonSet", daemon_set, ANYTHING),
+    ("apps", "deployments", "Deployment", deployment, ANYTHING),
     ("coordination.k8s.io", "leases", "Lease", lease, checks::lease),
     ("discovery.k8s.io", "endpointslices", "EndpointSlice", typed::<discovery::v1::EndpointSlice>, ANYTHING),
     ("events.k8s.io", "events", "Event", event, checks::event),
@@ -47,7 +47,7 @@ const NAMESPACED: [Row; 12] = [
     (RBAC, "rolebindings", "RoleBinding", typed::<rbac::v1::RoleBinding>, ANYTHING),
 ];
 
-const CLUSTER_SCOPED: [Row; 9] = [
+const CLUSTER_SCOPED: [Row; 10] = [
     ("", "namespaces", "Namespace", typed::<core::v1::Namespace>, ANYTHING),
     ("", "nodes", "Node", typed::<core::v1::Node>, ANYTHING),
     ("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", definition, ANYTHING),
@@ -64,6 +64,13 @@ const CLUSTER_SCOPED: [Row; 9] = [
         "validatingadmissionpolicybindings",
         "ValidatingAdmissionPolicyBinding",
         typed::<admissionregistration::v1::ValidatingAdmissionPolicyBinding>,
+        ANYTHING,
+    ),
+    (
+        ADMISSION,
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        typed::<admissionregistration::v1::ValidatingWebhookConfiguration>,
         ANYTHING,
     ),
     (
@@ -87,7 +94,10 @@ pub(crate) fn add_to(resources: &Resources) {
             version: "v1".to_owned(),
             plural: plural.to_owned(),
             kind: kind.to_owned(),
-            short_names: Vec::new(),
+            short_names: (plural == "customresourcedefinitions")
+                .then(|| "crd".to_owned())
+                .into_iter()
+                .collect(),
             namespaced,
             has_status: ["services", "nodes"].contains(&plural),
             rules: Rules::Builtin(Builtin { normalise, check }),
@@ -159,6 +169,29 @@ fn service(value: Value) -> Result<Value, serde_json::Error> {
         default(entry, "ipMode", "VIP");
     }
     Ok(service)
+}
+
+fn daemon_set(value: Value) -> Result<Value, serde_json::Error> {
+    let mut set: apps::v1::DaemonSet = serde_json::from_value(value)?;
+    let strategy = set.spec.get_or_insert_default().update_strategy.get_or_insert_default();
+    strategy.type_.get_or_insert_with(|| "RollingUpdate".to_owned());
+    serde_json::to_value(set)
+}
+
+/// Reports all replicas as available.
+fn deployment(value: Value) -> Result<Value, serde_json::Error> {
+    let mut deployment: apps::v1::Deployment = serde_json::from_value(value)?;
+    let replicas = *deployment.spec.get_or_insert_default().replicas.get_or_insert(1);
+    let status = deployment.status.get_or_insert_default();
+    for count in [
+        &mut status.replicas,
+        &mut status.updated_replicas,
+        &mut status.ready_replicas,
+        &mut status.available_replicas,
+    ] {
+        *count = Some(replicas);
+    }
+    serde_json::to_value(deployment)
 }
 
 fn items(list: Option<&mut Value>) -> impl Iterator<Item = &mut Map<String, Value>> {

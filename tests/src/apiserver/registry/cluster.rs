@@ -13,6 +13,7 @@ use super::{
     owners::{Author, Operation},
     resource::Resources,
     store::{Key, Object, Outcome, Written},
+    strategic,
     write::{DeleteOptions, Write, finalizers, metadata_text},
 };
 use crate::apiserver::refusal::{Named, Refusal};
@@ -30,6 +31,8 @@ pub(crate) struct Cluster {
 pub(crate) enum Patch {
     /// A merge patch (RFC 7396).
     Merge(Value),
+    /// A strategic merge patch, of a built-in type.
+    Strategic(Value),
     /// Server-side apply.
     Apply { config: Value, force: bool },
 }
@@ -63,12 +66,14 @@ impl Cluster {
     pub(crate) fn patch(&self, write: &Write<'_>, patch: Patch) -> Result<Written, Refusal> {
         let patch = match patch {
             Patch::Merge(value) => Patch::Merge(take_types(write, value)?),
+            Patch::Strategic(value) => Patch::Strategic(take_types(write, value)?),
             Patch::Apply { config, force } => Patch::Apply { config: take_types(write, config)?, force },
         };
         self.commit(write, |before| {
             let before = before.ok_or_else(|| Refusal::NotFound(write.named()))?;
             match &patch {
-                Patch::Merge(value) => write.merge(before, value),
+                Patch::Merge(value) => write.merge(before, value, json_patch::merge),
+                Patch::Strategic(value) => write.merge(before, value, strategic::merge),
                 Patch::Apply { config, force } => write.apply(before, config, *force),
             }
         })

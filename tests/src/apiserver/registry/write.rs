@@ -102,10 +102,15 @@ impl Write<'_> {
         Ok(Outcome::Put(value))
     }
 
-    /// Applies a merge patch (RFC 7396).
-    pub(crate) fn merge(&self, before: &Object, patch: &Value) -> Result<Outcome, Refusal> {
+    /// Applies a patch by `merge`.
+    pub(crate) fn merge(
+        &self,
+        before: &Object,
+        patch: &Value,
+        merge: fn(&mut Value, &Value),
+    ) -> Result<Outcome, Refusal> {
         let mut value = before.value.clone();
-        json_patch::merge(&mut value, patch);
+        merge(&mut value, patch);
         self.replace(before, value, |owners, difference, now| {
             owners.record(&self.author, None, difference, now);
             Ok(())
@@ -189,7 +194,7 @@ impl Write<'_> {
 
     /// Returns `after` where this write may change the object, and `before` elsewhere.
     fn own_part(&self, before: &Value, mut after: Value) -> Value {
-        let (mut result, status) = if self.author.subresource.is_some() {
+        let (mut result, status) = if self.author.subresource.as_deref() == Some("status") {
             (before.clone(), Some(after["status"].take()))
         } else {
             (after, self.resource.has_status.then(|| before["status"].clone()))

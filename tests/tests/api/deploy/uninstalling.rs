@@ -23,7 +23,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 fn commands() -> Result<Vec<String>> {
     let page = read(&in_checkout("docs/kubernetes/README.md"))?;
     let section = page.split("\n## Uninstalling\n").nth(1).context("no section Uninstalling")?;
-    let block = section.split("```\n").nth(1).context("no block of commands")?;
+    let block = section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    let block = block.context("no block of commands")?;
     let commands = block.lines().filter_map(|line| line.split(" #").next());
     let commands: Vec<_> = commands.map(|line| line.trim().to_owned()).collect();
     ensure!(commands.iter().any(|line| line.contains(BASE)), "the base is not deleted: {commands:#?}");

@@ -69,6 +69,30 @@ async fn a_page_and_a_watch_from_a_forgotten_moment_are_gone_and_a_new_list_help
 }
 
 #[tokio::test]
+async fn a_list_has_what_its_selectors_select() -> Result<()> {
+    let server = server()?;
+    let api = nodes(&server)?;
+    for name in ["a", "b"] {
+        put(&api, name).await?;
+    }
+    merge(&api, "b", json!({"metadata": {"labels": {"key": "second"}}, "spec": {"podCIDR": "10.0.0.0/24"}}))
+        .await?;
+    let all = ListParams::default();
+    for (list, selected) in [
+        (all.clone().labels("key=first"), vec!["a"]),
+        (all.clone().fields("spec.podCIDR=10.0.0.0/24"), vec!["b"]),
+        (all.clone().fields("metadata.name=a").labels("key=second"), vec![]),
+    ] {
+        let found = api.list(&list).await?.items.into_iter().filter_map(|object| object.metadata.name);
+        assert_eq!(found.collect::<Vec<_>>(), selected, "{list:?}");
+    }
+    assert_eq!(refusal(api.list(&all.labels("key!=first")).await)?.code, 501);
+    let watch = api.watch(&WatchParams::default().labels("key=first"), &list_version(&api).await?).await;
+    assert_eq!(refusal(watch.map(drop))?.code, 501, "a watch would show too much");
+    Ok(())
+}
+
+#[tokio::test]
 async fn a_short_history_forgets_by_itself() -> Result<()> {
     let options = Options { history: 3, ..Options::default() };
     let server = ApiServer::start(std::net::TcpListener::bind("127.0.0.1:0")?, options)?;

@@ -49,6 +49,52 @@ async fn a_write_that_changes_nothing_makes_no_new_version() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_strategic_patch_merges_containers_by_name_and_replaces_other_lists() -> Result<()> {
+    let server = server()?;
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"selector": {}, "template": {"spec": {"containers": [
+            {"name": "a", "image": "one", "args": ["x", "y"]}, {"name": "b", "image": "one"},
+        ]}}},
+    });
+    let api = objects(&server, &deployment, true)?;
+    create(&api, &deployment).await?;
+    let containers = json!([
+        {"name": "a", "image": "two", "args": ["z"]}, {"name": "b", "$patch": "delete"}, {"name": "c", "image": "two"},
+    ]);
+    let patch = json!({"spec": {"template": {"spec": {"$setElementOrder/containers": [], "containers": containers}}}});
+    let patched = api.patch("d", &PatchParams::default(), &Patch::Strategic(patch)).await?;
+    let expected = json!([
+        {"name": "a", "image": "two", "args": ["z"]}, {"name": "c", "image": "two"},
+    ]);
+    assert_eq!(patched.data["spec"]["template"]["spec"]["containers"], expected);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_deployment_is_scaled_and_counts_as_rolled_out() -> Result<()> {
+    let server = server()?;
+    let deployment = json!({
+        "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"selector": {}, "template": {}},
+    });
+    let api = objects(&server, &deployment, true)?;
+    let made = create(&api, &deployment).await?;
+    assert_eq!(
+        (&made.data["spec"]["replicas"], &made.data["status"]["availableReplicas"]),
+        (&json!(1), &json!(1))
+    );
+    let scale = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    let scaled = api.patch_scale("d", &PatchParams::default(), &scale).await?;
+    assert_eq!(
+        (scaled.spec.and_then(|spec| spec.replicas), scaled.status.map(|status| status.replicas)),
+        (Some(3), Some(3))
+    );
+    assert_eq!(api.get("d").await?.data["status"]["updatedReplicas"], 3);
+    Ok(())
+}
+
+#[tokio::test]
 async fn what_belongs_to_the_server_and_to_the_status_cannot_be_written_by_others() -> Result<()> {
     let server = server()?;
     let api = objects(&server, &service(""), true)?;
