@@ -15,6 +15,7 @@ mod plane;
 mod plugin;
 mod pools;
 mod status;
+mod uninstall;
 mod watch;
 mod who_has;
 mod wire;
@@ -36,6 +37,7 @@ pub use self::{
     plugin::{CalledAs, complete},
     pools::{PoolsArgs, ReleaseArgs},
     status::{RecordArgs, StatusArgs},
+    uninstall::UninstallArgs,
     watch::{LinesArg, WatchArgs},
     who_has::WhoHasArgs,
     wire::{SecretArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs},

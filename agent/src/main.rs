@@ -4,7 +4,7 @@ use std::{
     env,
     error::Error,
     fmt::Display,
-    io::{self, Write},
+    io::{self, IsTerminal as _, Write},
     iter, panic,
     path::PathBuf,
     process::{self, ExitCode},
@@ -19,7 +19,7 @@ use vipward::{
     cli::{
         AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg,
         MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs, Subject,
-        WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
+        UninstallArgs, WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
     },
     shell::{
         agent::{self, RunError},
@@ -44,8 +44,8 @@ use vipward::{
             status::StatusError,
         },
         kube::{
-            Access, ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, WireSecret, crd_yaml,
-            read_overview, read_pools,
+            Access, ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, Uninstaller,
+            WireSecret, crd_yaml, read_overview, read_pools,
         },
         logging,
     },
@@ -103,6 +103,7 @@ fn main() -> ExitCode {
             return ended(runtime().and_then(|runtime| runtime.block_on(explain_subject(&args))));
         }
         Command::Unload(args) => runtime().and_then(|runtime| runtime.block_on(unload(&args))),
+        Command::Uninstall(args) => runtime().and_then(|runtime| runtime.block_on(uninstall(&args))),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut CalledAs::Vipward.command(), "vipward", &mut io::stdout());
             Ok(())
@@ -250,6 +251,33 @@ async fn release(args: &ReleaseArgs) -> anyhow::Result<()> {
             object_name(vip)
         ),
     }
+    Ok(())
+}
+
+/// Removes Vipward from the cluster, once the operator agrees.
+async fn uninstall(args: &UninstallArgs) -> anyhow::Result<()> {
+    let namespace = &args.installed.lease_namespace;
+    let access = Access::of(&args.installed.access, kubeconfig_at_home);
+    let uninstaller = Uninstaller::connect(&access, namespace, args.timeout).await?;
+    for (number, step) in (1..).zip(uninstaller.plan().await?) {
+        println!("{number}. {}", Legible(step));
+    }
+    if args.dry_run {
+        return Ok(());
+    }
+    if !args.yes {
+        if !io::stdin().is_terminal() {
+            bail!("nothing was changed: without a terminal to ask at, it needs --yes");
+        }
+        eprint!("Type yes to do this: ");
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer).context("failed to read the answer")?;
+        if answer.trim() != "yes" {
+            bail!("nothing was changed");
+        }
+    }
+    uninstaller.run(args.force, |done| eprintln!("{}", Legible(done))).await?;
+    println!("Vipward is removed");
     Ok(())
 }
 

@@ -34,7 +34,7 @@ pub struct LeaseWrite {
     pub wire: Option<Offer>,
 }
 
-/// A claim to be written. The write keeps the finalizer, and clears the operator's wish for a move.
+/// A claim to be written. The write clears the operator's wish for a move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClaimWrite {
     pub vip: IpAddr,
@@ -103,8 +103,7 @@ pub enum Command {
     ReadLease(NodeName),
     /// Write a claim; [`Event::ClaimWritten`](super::Event::ClaimWritten) follows.
     WriteClaim(ClaimWrite),
-    /// Remove the finalizer of a claim's object and delete it;
-    /// [`Event::ClaimDeleted`](super::Event::ClaimDeleted) follows.
+    /// Delete a claim's object; [`Event::ClaimDeleted`](super::Event::ClaimDeleted) follows.
     DeleteClaim {
         vip: IpAddr,
         /// The version that the object must have.

@@ -22,6 +22,8 @@ pub struct Termination {
     pub pod: PodState,
     pub daemon_set: DaemonSetState,
     pub node: NodeState,
+    /// True if the agent has read the claims, and none is left.
+    pub claims_are_gone: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +34,8 @@ pub enum PodState {
     Deleted,
     /// The kubelet ends it because the node shuts down.
     NodeShutsDown,
+    /// The API server lets the agent read nothing.
+    Refused,
     /// The Pod could not be read, or the agent is in none.
     Unknown,
 }
@@ -85,6 +89,7 @@ pub enum Next {
 ///     pod: PodState::Deleted,
 ///     daemon_set: DaemonSetState::Deleted,
 ///     node: NodeState::Stays,
+///     claims_are_gone: false,
 /// };
 /// assert!(matches!(ending.look(gone, now), Next::LookAgain(_)));
 /// assert_eq!(ending.look(gone, now + WAIT_FOR_ANOTHER), Next::End(StopReason::Uninstall));
@@ -106,16 +111,22 @@ impl Ending {
     /// if no other process goes on with the VIPs, other nodes take them when the Lease expires.
     ///
     /// An agent whose `DaemonSet` was deleted may have lost its permissions since, because
-    /// everything is removed. That is no doubt.
+    /// everything is removed. That is no doubt. Neither is it if all claims are gone with the
+    /// permissions: their definition was deleted too.
     pub fn look(&mut self, found: Termination, now: Monotonic) -> Next {
-        self.was_deleted |= found.daemon_set == DaemonSetState::Deleted;
-        if !self.was_deleted {
+        let is_refused = found.pod == PodState::Refused;
+        self.was_deleted |=
+            found.daemon_set == DaemonSetState::Deleted || is_refused && found.claims_are_gone;
+        if !self.was_deleted && !is_refused {
             return Next::End(found.without_removal());
         }
         let reason = match found.daemon_set {
             // The deletion has ended the Pod, even if the node is cordoned.
             DaemonSetState::Stays => return Next::End(StopReason::Restart),
             DaemonSetState::Deleted | DaemonSetState::Refused => StopReason::Uninstall,
+            DaemonSetState::Unknown if is_refused && self.was_deleted => StopReason::Uninstall,
+            // The claims may go a moment later.
+            DaemonSetState::Unknown if is_refused => found.without_removal(),
             DaemonSetState::Unknown => StopReason::Restart,
         };
         if now < self.until && !found.node_is_ending() {
@@ -140,11 +151,11 @@ impl Termination {
         match (self.pod, self.node) {
             (PodState::NodeShutsDown, _)
             | (
-                PodState::Stays | PodState::Deleted | PodState::Unknown,
+                PodState::Stays | PodState::Deleted | PodState::Refused | PodState::Unknown,
                 NodeState::Cordoned | NodeState::ShutsDown | NodeState::Deleted,
             ) => StopReason::Leave,
             (
-                PodState::Stays | PodState::Deleted | PodState::Unknown,
+                PodState::Stays | PodState::Deleted | PodState::Refused | PodState::Unknown,
                 NodeState::Stays | NodeState::Unknown,
             ) => StopReason::Restart,
         }

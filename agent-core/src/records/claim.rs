@@ -79,7 +79,7 @@ pub struct ClaimRecord {
     /// Its place in the order of the VIP's claims.
     pub epoch: Epoch,
     pub state: ClaimState,
-    /// True if its deletion was requested. The agents' finalizer keeps the object.
+    /// True if its deletion was requested. A finalizer of others keeps the object.
     pub deleting: bool,
     /// The node to which an operator wants to move the VIP.
     pub move_to: Option<NodeName>,

@@ -12,6 +12,7 @@ use super::{
     plane::PinArgs,
     pools::{PoolsArgs, ReleaseArgs},
     status::StatusArgs,
+    uninstall::UninstallArgs,
     watch::{self, WatchArgs},
     who_has::WhoHasArgs,
     wire::{self, WireArgs},
@@ -107,6 +108,12 @@ pub enum Command {
     /// Addresses that `bind:` put on interfaces are removed too. Refused while an agent uses the
     /// pin directory: stop it first.
     Unload(PinArgs),
+    /// Remove Vipward from a cluster: controller, reservations, agents, then everything else.
+    ///
+    /// The order lets the agents clean up. It needs the rights of a cluster's administrator, and can be
+    /// interrupted and called again. Statuses of Services stay. A namespace goes only if Vipward's
+    /// manifests made it.
+    Uninstall(UninstallArgs),
     /// Print a completion script for a shell.
     #[command(after_help = "For bash: vipward completions bash > /etc/bash_completion.d/vipward")]
     Completions {

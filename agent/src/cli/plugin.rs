@@ -9,8 +9,8 @@ use super::{command::Cli, groups::grouped};
 
 /// The text after `kubectl vip --help`.
 const HELP: &str = "\
-This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools` and `release` query the \
-API server of the context that --context names. `who-has` probes the segments of this machine, and so does \
+This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools`, `release` and `uninstall` \
+query the API server of the context that --context names. `who-has` probes the segments of this machine, and so does \
 `explain` at its end. `watch` and `doctor` inspect this machine, which is to be a node.";
 /// The subcommands that only a service manager, a DaemonSet or an installation calls.
 const NOT_FOR_A_DESK: [&str; 5] = ["agent", "kubernetes", "controller", "unload", "completions"];

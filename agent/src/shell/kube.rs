@@ -47,6 +47,7 @@ pub use self::{
         overview::{OverviewError, read_overview, read_pools},
         releaser::{ReleaseError, Released, Releaser},
         termination::{Surroundings, find_reason},
+        uninstaller::{UninstallError, Uninstaller},
         wire_secret::{Rotating, WireSecret, WireSecretError},
     },
     reading::{

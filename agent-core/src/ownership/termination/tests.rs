@@ -24,7 +24,7 @@ fn the_reason_is_a_restart_unless_something_says_otherwise() {
     ];
     for (pod, daemon_set, node, reason, description) in rows {
         let mut ending = Ending::begin(at(0));
-        let next = ending.look(Termination { pod, daemon_set, node }, at(0));
+        let next = ending.look(Termination { pod, daemon_set, node, claims_are_gone: true }, at(0));
         assert_eq!(next, Next::End(reason), "{description}");
     }
 }
@@ -52,7 +52,7 @@ fn a_deleted_daemon_set_has_15_seconds_to_come_back() {
             let mut ending = Ending::begin(at(0));
             for second in 0..=end {
                 let daemon_set = changes.iter().rfind(|(from, _)| *from <= second).expect("a first state").1;
-                let found = Termination { pod: PodState::Deleted, daemon_set, node };
+                let found = Termination { pod: PodState::Deleted, daemon_set, node, claims_are_gone: false };
                 let expected =
                     if second == end { Next::End(reason) } else { Next::LookAgain(at(second + 1)) };
                 assert_eq!(ending.look(found, at(second)), expected, "{description}, after {second} s");
@@ -64,8 +64,40 @@ fn a_deleted_daemon_set_has_15_seconds_to_come_back() {
 #[test]
 fn the_last_look_is_when_the_time_is_over() {
     let mut ending = Ending::begin(at(0));
-    let gone =
-        Termination { pod: PodState::Deleted, daemon_set: DaemonSetState::Deleted, node: NodeState::Stays };
+    let gone = Termination {
+        pod: PodState::Deleted,
+        daemon_set: DaemonSetState::Deleted,
+        node: NodeState::Stays,
+        claims_are_gone: false,
+    };
     let late = at(14) + Duration::from_millis(500);
     assert_eq!(ending.look(gone, late), Next::LookAgain(at(15)));
+}
+
+/// Everything is deleted in no order, as by a prune: the agent may read nothing when it gets the signal.
+#[test]
+fn without_permissions_the_agent_is_removed_if_its_claims_are_gone_with_them() {
+    use DaemonSetState::{Stays, Unknown};
+    use StopReason::{Leave, Restart, Uninstall};
+    /// From this second on: the `DaemonSet`, and whether the claims are gone.
+    type Row<'a> = (&'a [(u64, DaemonSetState, bool)], NodeState, u64, StopReason, &'a str);
+    let rows: [Row<'_>; 7] = [
+        (&[(0, Unknown, true)], NodeState::Unknown, 15, Uninstall, "definitions and rights are gone"),
+        (&[(0, Unknown, false), (3, Unknown, true)], NodeState::Unknown, 15, Uninstall, "rights go first"),
+        (&[(0, Unknown, false)], NodeState::Unknown, 15, Restart, "rights alone are gone: claims stay"),
+        (&[(0, Unknown, true), (4, Stays, true)], NodeState::Unknown, 4, Restart, "all was replaced"),
+        (&[(0, Unknown, false), (4, Stays, false)], NodeState::Unknown, 4, Restart, "rights are back"),
+        (&[(0, Unknown, true)], NodeState::Deleted, 0, Uninstall, "removed with the node"),
+        (&[(0, Unknown, false)], NodeState::Deleted, 0, Leave, "the node is gone"),
+    ];
+    for (changes, node, end, reason, description) in rows {
+        let mut ending = Ending::begin(at(0));
+        for second in 0..=end {
+            let (_, daemon_set, claims_are_gone) =
+                *changes.iter().rfind(|(from, _, _)| *from <= second).expect("a first state");
+            let found = Termination { pod: PodState::Refused, daemon_set, node, claims_are_gone };
+            let expected = if second == end { Next::End(reason) } else { Next::LookAgain(at(second + 1)) };
+            assert_eq!(ending.look(found, at(second)), expected, "{description}, after {second} s");
+        }
+    }
 }

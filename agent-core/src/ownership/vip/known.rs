@@ -73,8 +73,7 @@ impl KnownClaim {
     /// Records that the object is gone. Returns false if there was none.
     pub(crate) fn lose(&mut self, is_wanted: bool, now: Monotonic) -> bool {
         let Some(record) = self.record.take() else { return false };
-        // A finalizer keeps an object, so a proper deletion is first seen as a request. But
-        // anybody can delete an object that is still wanted, and its holder goes on answering.
+        // Anybody can delete an object that is still wanted, and its holder goes on answering.
         let is_clear = record.state == ClaimState::Released || record.deleting && !is_wanted;
         self.unclear = (!is_clear).then_some(now);
         if is_clear {

@@ -171,7 +171,8 @@ impl Cluster {
         }
         info!(signal, "the agent received a signal to end; reading why");
         let (kube, pod) = (self.kube.clone(), self.pod.clone());
-        self.why = Some(task::spawn(async move { find_reason(&kube, pod.as_deref()).await }));
+        let has_claims = self.listed.contains(&Resource::VirtualIps);
+        self.why = Some(task::spawn(async move { find_reason(&kube, pod.as_deref(), has_claims).await }));
     }
 }
 

@@ -5,4 +5,5 @@ pub(crate) mod mover;
 pub(crate) mod overview;
 pub(crate) mod releaser;
 pub(crate) mod termination;
+pub(crate) mod uninstaller;
 pub(crate) mod wire_secret;

@@ -5,6 +5,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- define "vipward.image" -}}
+{{- with .Values.image.digest }}{{ printf "%s@%s" $.Values.image.repository . }}
+{{- else }}{{ printf "%s:%s" .Values.image.repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
 {{- /* A flag with a value, unless that is null. */}}
 {{- define "vipward.flag" -}}
 {{- $flag := index . 0 }}

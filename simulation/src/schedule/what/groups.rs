@@ -201,7 +201,7 @@ pub(crate) enum Edit {
     LeaseBlanked { who: Who },
     /// Another session is written into a Lease by hand.
     LeaseEdited { who: Who },
-    /// A claim is deleted by hand; without `finalized`, the finalizer does not keep it.
+    /// A claim is deleted by hand; with `finalized`, a finalizer keeps it until an agent deletes it too.
     ClaimDeleted { vip: u8, finalized: bool },
     /// The holder is removed from a claim by hand.
     ClaimBlanked { vip: u8 },

@@ -26,7 +26,7 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ANYTHING: Check = |_, _| Vec::new();
 
-const NAMESPACED: [Row; 12] = [
+const NAMESPACED: [Row; 13] = [
     ("", "pods", "Pod", typed::<core::v1::Pod>, ANYTHING),
     ("", "secrets", "Secret", secret, checks::secret),
     ("", "serviceaccounts", "ServiceAccount", typed::<core::v1::ServiceAccount>, ANYTHING),
@@ -36,6 +36,13 @@ const NAMESPACED: [Row; 12] = [
     ("coordination.k8s.io", "leases", "Lease", lease, checks::lease),
     ("discovery.k8s.io", "endpointslices", "EndpointSlice", typed::<discovery::v1::EndpointSlice>, ANYTHING),
     ("events.k8s.io", "events", "Event", event, checks::event),
+    (
+        "networking.k8s.io",
+        "networkpolicies",
+        "NetworkPolicy",
+        typed::<networking::v1::NetworkPolicy>,
+        ANYTHING,
+    ),
     (
         "policy",
         "poddisruptionbudgets",

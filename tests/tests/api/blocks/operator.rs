@@ -122,17 +122,9 @@ fn install(operator: &mut Sandbox) -> Result<()> {
     operator.run(SERVICES, "kubectl annotate virtualip", &[])?;
     ensure_printed(operator, FORCED, &format!("192.0.2.10 192.0.2.10 true {long} 2001:db8::10 true"))?;
 
-    let finalizers = "{\"metadata\": {\"finalizers\": [\"vipward.io/claim\"]}}";
-    let patch = format!("kubectl patch vip 192.0.2.10 --type=merge -p '{finalizers}'");
-    operator.shell("vipward", &format!("{patch}\nkubectl delete vip 192.0.2.10 --wait=false"))?;
-    operator.run(PAGE, "kubectl patch vip 192.0.2.10", &[])?;
-    ensure_printed(operator, "virtualip -o name", &format!("virtualip.vipward.io/{long}"))?;
-
-    operator.run(
-        "docs/kubernetes/pools.md",
-        "kubectl apply -k deploy/kubernetes/overlays/without-controller",
-        &[],
-    )?;
+    let without = "components: [../vipward/deploy/kubernetes/overlays/without-controller] #";
+    write(&operator.path("beside/kustomization.yaml"), &kustomization()?.replace("components: []", without))?;
+    operator.run_in("beside", "docs/kubernetes/pools.md", "kubectl apply -k .", &[])?;
     let left = "all,poddisruptionbudgets,validatingadmissionpolicies,clusterroles,roles -A -o name \
         -l app.kubernetes.io/component=controller";
     ensure_printed(operator, left.trim_start_matches("all,"), "")?;
@@ -184,7 +176,8 @@ fn the_blocks_of_an_operator_with_helm_run() -> Result<()> {
             -o 'jsonpath={.metadata.labels.pod-security\\.kubernetes\\.io/enforce}'";
         ensure_printed(&operator, label, "privileged")?;
         operator.run(PAGE, "helm upgrade vipward", &[])?;
-        operator.run(PAGE, "helm uninstall vipward", &[])?;
+        let uninstall = ("kubectl vip uninstall", "vipward uninstall --yes");
+        operator.run(PAGE, "kubectl vip uninstall", &[uninstall])?;
         ensure_printed(&operator, "crd,namespace -o name", "namespace/default namespace/kube-system")?;
         operator.finish()?;
     }

@@ -1,6 +1,7 @@
 //! The Helm chart, as far as a test without helm can check it.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
@@ -8,16 +9,21 @@ use serde_json::Value;
 use super::{NAMESPACE, documents, flags_of_the_agent, in_checkout, parse, read};
 
 const CHART: &str = "deploy/helm/vipward";
-const TEMPLATES: [&str; 9] = [
+const TEMPLATES: [&str; 14] = [
     "_helpers.tpl",
     "NOTES.txt",
     "controller.yaml",
     "daemonset.yaml",
     "flowschemas.yaml",
     "metallb.yaml",
+    "networkpolicy.yaml",
+    "openshift.yaml",
+    "podmonitors.yaml",
     "policies.yaml",
     "pools.yaml",
+    "prometheusrule.yaml",
     "rbac.yaml",
+    "users-rbac.yaml",
 ];
 
 fn template(name: &str) -> Result<String> {
@@ -163,6 +169,7 @@ fn the_chart_grants_and_forbids_what_the_base_does_and_with_the_same_priority() 
         ("rbac.yaml", template("rbac.yaml")?),
         ("flowschemas.yaml", switched("flowschemas.yaml", ".Values.flowSchemas")?),
         ("policies.yaml", switched("policies.yaml", "include \"vipward.policies\" .")?),
+        ("users-rbac.yaml", template("users-rbac.yaml")?),
     ] {
         let template = by_default(&template)?
             .replace("{{- include \"vipward.labels\" . | nindent 4 }}", "app.kubernetes.io/name: vipward")
@@ -185,10 +192,61 @@ fn the_chart_has_policies_where_the_cluster_serves_them_and_tokens_name_their_no
     Ok(())
 }
 
+/// Flux's artifacts have no symbolic links, nor has every checkout.
 #[test]
-fn the_chart_brings_the_bases_crd() -> Result<()> {
-    let chart = documents(&in_checkout(CHART).join("crds/virtualips.yaml"))?;
-    assert_eq!(chart, documents(&in_checkout("deploy/kubernetes/base/crd.yaml"))?);
+fn the_charts_copies_are_files_and_equal_to_what_they_are_copied_from() -> Result<()> {
+    for (copy, original) in [
+        ("crds/virtualips.yaml", "deploy/kubernetes/base/crd.yaml"),
+        ("files/rules.yaml", "deploy/prometheus/rules.yaml"),
+    ] {
+        let copy = in_checkout(CHART).join(copy);
+        assert_eq!(read(&copy)?, read(&in_checkout(original))?, "cp {original} {}", copy.display());
+    }
+    let mut directories = vec![in_checkout("")];
+    while let Some(directory) = directories.pop() {
+        for entry in fs::read_dir(&directory)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if ["target", ".git"].iter().any(|other| entry.file_name() == *other) {
+                continue;
+            }
+            assert!(!kind.is_symlink(), "{} is a symbolic link", entry.path().display());
+            directories.extend(Some(entry.path()).filter(|_| kind.is_dir()));
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn the_definitions_are_kept_by_whatever_prunes() -> Result<()> {
+    for definition in documents(&in_checkout("deploy/kubernetes/base/crd.yaml"))? {
+        let annotations = &definition["metadata"]["annotations"];
+        assert_eq!(annotations["argocd.argoproj.io/sync-options"], "Prune=false,Delete=false");
+        assert_eq!(annotations["kustomize.toolkit.fluxcd.io/prune"], "disabled");
+        assert_eq!(annotations["helm.sh/resource-policy"], "keep");
+    }
+    Ok(())
+}
+
+/// Checks that `schema` has the fields of a type in a definition, as far as it describes them.
+fn assert_fields(schema: &Value, defined: &Value, path: &str) {
+    let Some(described) = schema["properties"].as_object() else { return };
+    assert_eq!(schema["additionalProperties"], false, "{path} takes misspelled fields");
+    let defined = &defined["properties"];
+    let keys = |of: &Value| of.as_object().map(|fields| fields.keys().cloned().collect::<BTreeSet<_>>());
+    assert_eq!(keys(&schema["properties"]), keys(defined), "{path}");
+    for (name, field) in described {
+        assert_fields(field, &defined[name], &format!("{path}.{name}"));
+    }
+}
+
+#[test]
+fn the_schema_knows_the_fields_of_a_pool() -> Result<()> {
+    let definitions = documents(&in_checkout("deploy/kubernetes/base/crd.yaml"))?;
+    let pool =
+        definitions.iter().find(|it| it["spec"]["names"]["kind"] == "VIPPool").context("no VIPPool")?;
+    let spec = &pool["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+    assert_fields(&schema()?["definitions"]["pool"], spec, "spec");
     Ok(())
 }
 

@@ -40,7 +40,8 @@ fn every_yaml_file_can_be_read_and_those_for_kubernetes_name_their_objects() -> 
         }
         for object in documents {
             assert!(object["apiVersion"].is_string() && object["kind"].is_string(), "{}", path.display());
-            let named = object["kind"] == "Kustomization" || object["metadata"]["name"].is_string();
+            let is_kustomization = ["Kustomization", "Component"].iter().any(|kind| object["kind"] == *kind);
+            let named = is_kustomization || object["metadata"]["name"].is_string();
             assert!(named, "{}: {object}", path.display());
         }
     }
@@ -53,12 +54,13 @@ fn a_kustomization_lists_exactly_the_files_beside_it() -> Result<()> {
         .into_iter()
         .filter(|path| path.ends_with("kustomization.yaml"))
         .collect();
-    assert_eq!(kustomizations.len(), 5, "{kustomizations:?}");
+    assert_eq!(kustomizations.len(), 9, "{kustomizations:?}");
     for path in kustomizations {
         let directory = path.parent().context("a file is in a directory")?;
         let kustomization = documents(&path)?.remove(0);
-        let resources = strings(&kustomization["resources"])?.into_iter();
         let none = Vec::new();
+        let resources = kustomization["resources"].as_array().unwrap_or(&none).iter();
+        let resources = resources.filter_map(Value::as_str);
         let patches = kustomization["patches"].as_array().unwrap_or(&none).iter();
         let patches = patches.filter_map(|patch| patch["path"].as_str());
         let (directories, listed): (Vec<_>, Vec<_>) =
@@ -133,7 +135,9 @@ fn the_controller_is_two_unprivileged_pods_apart_with_probes_where_it_serves() -
         assert_eq!(controller[probe]["httpGet"], json!({"port": port, "path": path}), "{probe}");
     }
     let environment = controller["env"].as_array().context("no environment")?;
-    let pod_ip = json!({"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}});
+    let pod_ip = json!({
+        "name": "POD_IP", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "status.podIP"}},
+    });
     assert!(environment.contains(&pod_ip), "the kubelet asks the Pod's address: {environment:?}");
     Ok(())
 }

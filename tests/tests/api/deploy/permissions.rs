@@ -115,7 +115,7 @@ fn every_request_for_a_lease_or_a_claim_has_a_priority_above_other_service_accou
         assert_eq!(matched["resources"], json!([resource]));
         let is_cluster_wide = role["kind"] == "ClusterRole";
         assert_eq!(matched["clusterScope"].as_bool().unwrap_or(false), is_cluster_wide, "{resource}");
-        let namespaces = if is_cluster_wide { Value::Null } else { json!([NAMESPACE]) };
+        let namespaces = if is_cluster_wide { json!(["*"]) } else { json!([NAMESPACE]) };
         assert_eq!(matched["namespaces"], namespaces, "{resource}");
     }
     Ok(())
@@ -168,6 +168,23 @@ fn every_permission_of_the_controller_is_explained_and_none_reaches_further() ->
         let writes = ["services/status", "vippools/status", "virtualips", "events", "leases"];
         assert!(writes.contains(&resource.as_str()) || !verbs.contains("patch"), "{resource}: {verbs:?}");
     }
+    Ok(())
+}
+
+#[test]
+fn users_get_their_rights_by_the_clusters_own_roles() -> Result<()> {
+    let objects = documents(&in_checkout("deploy/kubernetes/base/users-rbac.yaml"))?;
+    for (role, (name, verbs)) in objects.iter().zip([
+        ("view", ["get list watch", "get list watch"]),
+        ("admin", ["create delete patch update", "patch"]),
+    ]) {
+        let label = format!("rbac.authorization.k8s.io/aggregate-to-{name}");
+        assert_eq!(role["metadata"]["labels"][label], "true");
+        let words = |words: &str| words.split(' ').map(str::to_owned).collect::<BTreeSet<_>>();
+        let expected = ["vippools", "virtualips"].into_iter().map(str::to_owned).zip(verbs.map(words));
+        assert_eq!(granted(role)?, expected.collect(), "{name}");
+    }
+    assert_eq!(objects.len(), 2);
     Ok(())
 }
 

@@ -2,16 +2,19 @@
 //! are skipped, with a message, if either program is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
-use tempfile::NamedTempFile;
+use tempfile::{NamedTempFile, TempDir};
 use vipward_tests::kit::output_of;
 
-use super::{NAMESPACE, container, find, flag_of, flags_of_the_agent, in_checkout, parse, skipped, strings};
+use super::{
+    NAMESPACE, container, documents, find, flag_of, flags_of_the_agent, in_checkout, parse, skipped, strings,
+};
 
 const HELMS_LABELS: [&str; 3] =
     ["app.kubernetes.io/instance", "app.kubernetes.io/managed-by", "helm.sh/chart"];
@@ -40,6 +43,30 @@ fn helm() -> Option<Helm> {
         skipped("helm is not installed, so that it cannot be compared with kustomize");
     }
     helm
+}
+
+/// Returns what a kustomization of the base and these overlays renders, with further lines.
+fn kustomized(overlays: &[&str], further: &str) -> Option<Result<String>> {
+    let build = || {
+        let directory = TempDir::new()?;
+        // kustomize takes relative paths alone.
+        let up = "../".repeat(directory.path().canonicalize()?.components().count() - 1);
+        let at = format!("{}{}", up, in_checkout("deploy/kubernetes").canonicalize()?.display());
+        let overlays: Vec<_> = overlays.iter().map(|name| format!("{at}/overlays/{name}")).collect();
+        let kustomization = format!(
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nresources: [{at}/base]\n\
+             components: [{}]\n{}",
+            overlays.join(", "),
+            further.replace("DEPLOY", &at)
+        );
+        fs::write(directory.path().join("kustomization.yaml"), kustomization)?;
+        Ok(directory)
+    };
+    let directory = match build() {
+        Ok(directory) => directory,
+        Err(error) => return Some(Err(error)),
+    };
+    kustomize(directory.path())
 }
 
 /// Runs `kustomize build`, with either program that has it.
@@ -110,26 +137,163 @@ fn objects(yaml: &str) -> Result<BTreeMap<String, Value>> {
 
 #[test]
 fn helm_and_kustomize_render_the_same_objects() -> Result<()> {
-    for (directory, values, count) in [
-        ("base", "{}", 33),
-        ("overlays/least-privilege", "leastPrivilege: true", 33),
-        ("overlays/kube-proxy-ipvs", "arpAnnounce: {set: true}", 33),
-        ("overlays/without-controller", "controller: {enabled: false}", 20),
-        ("overlays/metallb", "metallb: {enabled: true}", 37),
-    ] {
-        let Some(kustomized) = kustomize(&in_checkout("deploy/kubernetes").join(directory)) else {
-            return Ok(());
-        };
+    let rows: [(&[&str], &str, usize); 9] = [
+        (&[], "{}", 35),
+        (&["least-privilege"], "leastPrivilege: true", 35),
+        (&["kube-proxy-ipvs"], "arpAnnounce: {set: true}", 35),
+        (&["without-controller"], "controller: {enabled: false}", 22),
+        (&["metallb"], "metallb: {enabled: true}", 39),
+        (&["host-to-container"], "mountPropagation: HostToContainer", 35),
+        (&["openshift"], "openshift: true", 37),
+        (&["network-policy"], "networkPolicy: {enabled: true}", 36),
+        (
+            &["metallb", "openshift", "kube-proxy-ipvs", "least-privilege"],
+            "{metallb: {enabled: true}, openshift: true, arpAnnounce: {set: true}, leastPrivilege: true}",
+            41,
+        ),
+    ];
+    for (overlays, values, count) in rows {
+        let Some(kustomized) = kustomized(overlays, "") else { return Ok(()) };
         let kustomized = objects(&kustomized?)?;
-        assert_eq!(kustomized.len(), count, "{directory}: {:?}", kustomized.keys());
+        assert_eq!(kustomized.len(), count, "{overlays:?}: {:?}", kustomized.keys());
         let Some(helm) = helm() else { return Ok(()) };
         let charted = objects(&helm.template(values)?)?;
         let names = |of: &BTreeMap<String, Value>| of.keys().cloned().collect::<Vec<_>>();
-        assert_eq!(names(&charted), names(&kustomized), "{directory}");
+        assert_eq!(names(&charted), names(&kustomized), "{overlays:?}");
         for (name, object) in &kustomized {
             let differences = differences(&charted[name], object, "");
-            assert!(differences.is_empty(), "{directory}: {name}: {differences:#?}");
+            assert!(differences.is_empty(), "{overlays:?}: {name}: {differences:#?}");
         }
+    }
+    Ok(())
+}
+
+/// Returns the names of the overlays.
+fn overlays() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(in_checkout("deploy/kubernetes/overlays"))? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+#[test]
+fn any_overlays_combine_in_any_order_and_leave_nothing_in_the_namespace_that_is_not_theirs() -> Result<()> {
+    const NAMESPACED: &str = "namespace: vips\ntransformers: [DEPLOY/namespace]\n";
+    let names = overlays()?;
+    assert_eq!(names.len(), 7, "{names:?}");
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut choices = vec![names.clone(), names.iter().rev().copied().collect()];
+    for (at, first) in names.iter().enumerate() {
+        choices.push(vec![first]);
+        choices.extend(names[at + 1..].iter().map(|second| vec![*first, second]));
+    }
+    for overlays in choices {
+        let Some(rendered) = kustomized(&overlays, NAMESPACED) else { return Ok(()) };
+        let rendered = rendered.with_context(|| format!("{overlays:?}"))?;
+        assert!(!rendered.contains(NAMESPACE), "{overlays:?}: {NAMESPACE} is left: {rendered}");
+        for object in parse(&rendered)?.into_iter().filter(|object| object["rules"].is_array()) {
+            let name = object["metadata"]["name"].as_str().context("no name")?;
+            let of_metallb = name.starts_with("vipward-metallb");
+            let expected = if of_metallb { "metallb-system" } else { "vips" };
+            let namespace = &object["metadata"]["namespace"];
+            assert!(object["kind"] == "ClusterRole" || namespace == expected, "{overlays:?}: {object}");
+        }
+    }
+    Ok(())
+}
+
+/// Checks what the API server would fill in within a list: a client-side apply replaces a list that
+/// differs, each time; two server-side appliers conflict about it.
+#[test]
+fn every_list_is_written_as_the_api_server_keeps_it() -> Result<()> {
+    fn assert_whole(value: &Value, path: &str) {
+        match value {
+            Value::Object(table) => {
+                if let Some(field) = table.get("fieldRef") {
+                    assert_eq!(field["apiVersion"], "v1", "{path}");
+                }
+                if let Some(constraints) = table.get("matchConstraints") {
+                    for field in ["matchPolicy", "namespaceSelector", "objectSelector"] {
+                        assert!(!constraints[field].is_null(), "{path}.matchConstraints: {field}");
+                    }
+                }
+                if table.contains_key("apiVersions") && table.contains_key("operations") {
+                    assert!(table.contains_key("scope"), "{path}");
+                }
+                if table.contains_key("clusterScope") {
+                    assert!(table.contains_key("namespaces"), "{path}");
+                }
+                table.iter().for_each(|(key, value)| assert_whole(value, &format!("{path}.{key}")));
+            }
+            Value::Array(list) => list.iter().for_each(|value| assert_whole(value, &format!("{path}[]"))),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+    }
+    let Some(rendered) = kustomized(&["metallb"], "") else { return Ok(()) };
+    for (name, object) in objects(&rendered?)? {
+        assert_whole(&object, &name);
+    }
+    Ok(())
+}
+
+/// Returns the only object of a kind and a name.
+fn the<'a>(rendered: &'a BTreeMap<String, Value>, kind: &str, name: &str) -> Result<&'a Value> {
+    let found = rendered.values().find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+    found.with_context(|| format!("no {kind} {name} in {:?}", rendered.keys()))
+}
+
+#[test]
+fn where_and_how_the_pods_run_are_values() -> Result<()> {
+    let Some(helm) = helm() else { return Ok(()) };
+    let own = "affinity: {nodeAffinity: {}}, tolerations: [{key: x}], extraArgs: [--x=y], \
+        extraEnv: [{name: A, value: b}], podLabels: {team: net}, podAnnotations: {note: z}, \
+        nodeSelector: {pool: net}, priorityClassName: high";
+    let values = format!(
+        "{{{own}, image: {{digest: 'sha256:{}'}}, controller: {{{own}, runAsUser: null}}}}",
+        "a".repeat(64)
+    );
+    let rendered = objects(&helm.template(&values)?)?;
+    for workload in
+        [the(&rendered, "DaemonSet", "vipward")?, the(&rendered, "Deployment", "vipward-controller")?]
+    {
+        let (pod, container) = (&workload["spec"]["template"]["spec"], container(workload)?);
+        assert_eq!(container["image"], format!("vipward@sha256:{}", "a".repeat(64)));
+        assert!(strings(&container["args"])?.contains(&"--x=y"), "{container}");
+        let environment = container["env"].as_array().context("no environment")?;
+        assert!(environment.contains(&json!({"name": "A", "value": "b"})), "{environment:?}");
+        assert_eq!(pod["affinity"], json!({"nodeAffinity": {}}));
+        assert_eq!(pod["tolerations"], json!([{"key": "x"}]));
+        assert_eq!(
+            (&pod["nodeSelector"]["pool"], &pod["priorityClassName"]),
+            (&json!("net"), &json!("high"))
+        );
+        let metadata = &workload["spec"]["template"]["metadata"];
+        assert_eq!(
+            (&metadata["labels"]["team"], &metadata["annotations"]["note"]),
+            (&json!("net"), &json!("z"))
+        );
+        assert_eq!(container["securityContext"]["runAsUser"], Value::Null);
+    }
+    Ok(())
+}
+
+#[test]
+fn the_operators_objects_are_those_of_the_prometheus_directory_with_labels() -> Result<()> {
+    let Some(helm) = helm() else { return Ok(()) };
+    let values = "podMonitor: {enabled: true, labels: {release: p}}\n\
+        prometheusRule: {enabled: true, labels: {release: p}}";
+    let rendered = objects(&helm.template(values)?)?;
+    for file in ["podmonitor.yaml", "podmonitor-controller.yaml", "prometheusrule.yaml"] {
+        let expected = documents(&in_checkout("deploy/prometheus").join(file))?.remove(0);
+        let name = expected["metadata"]["name"].as_str().context("no name")?;
+        let charted = the(&rendered, expected["kind"].as_str().unwrap_or_default(), name)?;
+        assert_eq!(charted["spec"], expected["spec"], "{file}");
+        assert_eq!(charted["metadata"]["labels"]["release"], "p", "{file}");
     }
     Ok(())
 }
@@ -233,9 +397,15 @@ fn the_chart_refuses_values_that_it_would_not_use_and_a_cpu_limit() -> Result<()
         ("agent: {allowAddresses: [everything]}", "allowAddresses"),
         ("agent: {refuseAddresses: [10.0.0.0]}", "refuseAddresses"),
         ("leastprivilege: true", "leastprivilege"),
-        ("resources: {limits: {cpu: 100m}}", "resources.limits"),
+        ("resources: {limits: {cpu: 100m}}", "limits"),
         ("controller: {replicas: 0}", "replicas"),
+        ("controller: {runAsUser: 0}", "runAsUser"),
+        ("mountPropagation: Shared", "mountPropagation"),
+        ("image: {digest: latest}", "digest"),
+        ("agent: {listen: [192.0.2.7]}", "127.0.0.1"),
         ("pools: [{name: lan}]", "spec"),
+        ("pools: [{name: lan, spec: {adresses: [192.0.2.1]}}]", "adresses"),
+        ("pools: [{name: lan, spec: {addresses: [192.0.2.1], avoid: {end: true}}}]", "end"),
     ] {
         let refused = helm.template(value).err().with_context(|| format!("{value} was taken"))?;
         assert!(format!("{refused:#}").contains(named), "{value}: {refused:#}");

@@ -1,4 +1,4 @@
-//! The commands that uninstall Vipward, from the page.
+//! Uninstalling: by `vipward uninstall`, and by the commands of the page.
 
 use std::fs;
 use std::net::TcpListener;
@@ -9,21 +9,23 @@ use anyhow::{Context, Result, ensure};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use vipward_tests::{
+    agent::Agent,
     apiserver::{ApiServer, Options},
     kit::{Process, SpawnOptions},
 };
 
-use super::{documents, find, in_checkout, read, skipped};
+use super::{NAMESPACE, documents, find, in_checkout, read, skipped};
 
 const BASE: &str = "deploy/kubernetes/base";
 /// A time longer than any of the commands takes without an agent that has to end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Returns the commands of the first block under "Uninstalling", without their comments.
+/// Returns the commands of the block by hand under "Uninstalling", without their comments.
 fn commands() -> Result<Vec<String>> {
     let page = read(&in_checkout("docs/kubernetes/README.md"))?;
     let section = page.split("\n## Uninstalling\n").nth(1).context("no section Uninstalling")?;
-    let block = section.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next());
+    let blocks = section.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let block = blocks.into_iter().find(|block| block.contains("kubectl delete -k"));
     let block = block.context("no block of commands")?;
     let commands = block.lines().filter_map(|line| line.split(" #").next());
     let commands: Vec<_> = commands.map(|line| line.trim().to_owned()).collect();
@@ -41,7 +43,7 @@ fn base() -> Result<Vec<Value>> {
 
 /// A cluster with all objects of the base, after the agents have ended.
 struct Installed {
-    _server: ApiServer,
+    server: ApiServer,
     home: TempDir,
 }
 
@@ -69,7 +71,28 @@ impl Installed {
             "contexts": [{"name": "c", "context": {"cluster": "c", "user": ""}}],
         });
         fs::write(home.path().join("kubeconfig"), kubeconfig.to_string())?;
-        Ok(Self { _server: server, home })
+        Ok(Self { server, home })
+    }
+
+    /// Runs `vipward uninstall`. Returns what it prints, and whether it succeeds.
+    fn uninstall(&self, arguments: &[&str]) -> Result<(bool, String)> {
+        let mut command = Command::new(Agent::default_binary());
+        command.arg("uninstall").args(arguments).env("KUBECONFIG", self.home.path().join("kubeconfig"));
+        let mut process = Process::spawn(command, &SpawnOptions::default())?;
+        let ended = process.wait(PATIENCE)?;
+        Ok((ended.success(), process.transcript()))
+    }
+
+    /// Returns the objects that there are, but for the operator's and Kubernetes' own.
+    fn objects(&self) -> Result<Vec<String>> {
+        const TYPES: &str = "namespaces,daemonsets,deployments,poddisruptionbudgets,clusterroles,\
+            clusterrolebindings,roles,rolebindings,serviceaccounts,secrets,leases,\
+            flowschemas,customresourcedefinitions,\
+            validatingadmissionpolicies,validatingadmissionpolicybindings";
+        let found = self.run(&format!("kubectl get --all-namespaces -o name {TYPES}"))?;
+        let is_left =
+            |line: &&str| !["/operator", "/default", "/kube-system"].iter().any(|it| line.ends_with(it));
+        Ok(found.lines().filter(is_left).map(str::to_owned).collect())
     }
 
     /// Runs a command in the checkout. Returns its output.
@@ -97,6 +120,96 @@ fn the_documented_commands_end_without_an_error_and_leave_nothing() -> Result<()
         installed.run(&line)?;
     }
     assert_eq!(installed.run(&left)?, "");
+    Ok(())
+}
+
+/// Returns a claim that a node holds and that is reserved.
+fn claim(metadata: &Value) -> Value {
+    let mut claim = json!({
+        "apiVersion": "vipward.io/v1alpha1", "kind": "VirtualIP", "metadata": {"name": "192.0.2.10"},
+        "spec": {
+            "address": "192.0.2.10", "epoch": 1, "holder": "a", "session": "0000000000000001",
+            "mac": "02:00:00:00:01:01", "interface": "eth0",
+            "reservation": {"service": "default/web", "pool": "lan"},
+        },
+    });
+    json_patch::merge(&mut claim["metadata"], metadata);
+    claim
+}
+
+fn without_kubectl() -> bool {
+    let is_missing = find("kubectl").is_none();
+    if is_missing {
+        skipped("kubectl is not installed, so that what `vipward uninstall` leaves cannot be listed");
+    }
+    is_missing
+}
+
+#[test]
+fn the_command_leaves_nothing_may_be_repeated_and_says_first_what_it_does() -> Result<()> {
+    if without_kubectl() {
+        return Ok(());
+    }
+    let installed = Installed::new()?;
+    let labels = json!({"app.kubernetes.io/managed-by": "vipward"});
+    let record = json!({"name": NAMESPACE, "namespace": NAMESPACE, "labels": labels});
+    for (kind, version, name) in
+        [("Secret", "v1", "vipward-wire"), ("Lease", "coordination.k8s.io/v1", "node-a")]
+    {
+        let mut metadata = record.clone();
+        metadata["name"] = name.into();
+        installed.server.load_object(json!({"apiVersion": version, "kind": kind, "metadata": metadata}))?;
+    }
+    // Agents would delete it. A build before gave it a finalizer.
+    installed.server.load_object(claim(&json!({"finalizers": ["vipward.io/claim"]})))?;
+    let before = installed.objects()?;
+    for (arguments, succeeds, says) in [
+        (&["--dry-run"][..], true, "free 1 reserved addresses"),
+        (&[], false, "nothing was changed: without a terminal to ask at, it needs --yes"),
+    ] {
+        let (success, transcript) = installed.uninstall(arguments)?;
+        assert_eq!(success, succeeds, "{arguments:?}: {transcript}");
+        assert!(transcript.contains(says), "{arguments:?}: {transcript}");
+        assert!(transcript.contains("clusterroles/vipward-controller"), "{arguments:?}: {transcript}");
+        assert_eq!(installed.objects()?, before, "{arguments:?}");
+    }
+
+    let (success, transcript) = installed.uninstall(&["--yes"])?;
+    assert!(!success && transcript.contains("192.0.2.10 (by a)"), "{transcript}");
+    let stopped = installed.objects()?;
+    assert_eq!(stopped.len(), before.len() - 2, "controller and agents alone are gone: {stopped:?}");
+    let reserved = installed.run("kubectl get vip 192.0.2.10 -o jsonpath={.spec.reservation}")?;
+    assert_eq!(reserved, "", "the reservation went before the agents");
+
+    for again in ["while a VIP is claimed", "when nothing is there"] {
+        let (success, transcript) = installed.uninstall(&["--yes", "--force"])?;
+        assert!(success, "{again}: {transcript}");
+        assert_eq!(installed.objects()?, Vec::<String>::new(), "{again}: {transcript}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_namespace_that_others_share_stays_and_helms_records_go() -> Result<()> {
+    if without_kubectl() {
+        return Ok(());
+    }
+    let installed = Installed::new()?;
+    let no_label = json!({"metadata": {"labels": null}});
+    installed.run(&format!("kubectl patch namespace {NAMESPACE} --type=merge -p '{no_label}'"))?;
+    let labels = json!({"metadata": {"labels": {
+        "app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/instance": "lan",
+    }}});
+    installed.run(&format!("kubectl patch clusterrole vipward --type=merge -p '{labels}'"))?;
+    for (name, release) in [("of-lan", "lan"), ("of-another", "other")] {
+        installed.server.load_object(json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1",
+            "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"owner": "helm", "name": release}},
+        }))?;
+    }
+    let (success, transcript) = installed.uninstall(&["--yes"])?;
+    assert!(success, "{transcript}");
+    assert_eq!(installed.objects()?, [&*format!("namespace/{NAMESPACE}"), "secret/of-another"]);
     Ok(())
 }
 

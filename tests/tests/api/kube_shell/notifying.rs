@@ -250,11 +250,11 @@ async fn why_the_agent_is_to_end_is_found_out_from_what_it_belongs_to() -> Resul
         }),
     )
     .await?;
-    let facts = |pod, daemon_set, node| Termination { pod, daemon_set, node };
+    let facts = |pod, daemon_set, node| Termination { pod, daemon_set, node, claims_are_gone: false };
     assert_eq!(find().await?, facts(PodState::Stays, DaemonSetState::Stays, NodeState::Stays));
 
     merge(&nodes, "a", json!({"spec": {"unschedulable": true}})).await?;
-    assert_eq!(find_reason(&scene.kube, Some("vipward-x")).await?, StopReason::Leave);
+    assert_eq!(find_reason(&scene.kube, Some("vipward-x"), true).await?, StopReason::Leave);
     let mut surroundings = Surroundings::open(&scene.kube, Some("vipward-x"))?;
     surroundings.look().await;
     delete(&daemon_sets, "vipward").await?;
@@ -262,11 +262,30 @@ async fn why_the_agent_is_to_end_is_found_out_from_what_it_belongs_to() -> Resul
     delete(&nodes, "a").await?;
     let later = facts(PodState::Stays, DaemonSetState::Deleted, NodeState::Cordoned);
     assert_eq!(surroundings.look().await, later, "only the DaemonSet is read again");
-    assert_eq!(find_reason(&scene.kube, Some("vipward-x")).await?, StopReason::Uninstall);
+    assert_eq!(find_reason(&scene.kube, Some("vipward-x"), true).await?, StopReason::Uninstall);
 
     scene.server.cut_off(USER, Cut::Silent);
     let began = Instant::now();
     assert_eq!(find().await?, facts(PodState::Unknown, DaemonSetState::Unknown, NodeState::Unknown));
     assert!(began.elapsed() < Duration::from_millis(2_500), "{:?}", began.elapsed());
+    Ok(())
+}
+
+/// Everything was deleted at once: the service account with the definitions, or without them.
+#[tokio::test]
+async fn an_agent_that_may_read_nothing_is_removed_only_if_it_has_read_that_no_claim_is_left() -> Result<()> {
+    let (kept, gone, unread) = (Scene::new().await?, Scene::new().await?, Scene::new().await?);
+    let mut writing = Writing::start(&kept.kube)?;
+    done(writing.write_claim(claim(VIP, Expected::Absent, 1)).await?)?;
+    for scene in [&kept, &gone, &unread] {
+        scene.server.revoke("secret");
+    }
+    let find = |scene: &Scene, has_claims| {
+        let kube = scene.kube.clone();
+        async move { find_reason(&kube, Some("vipward-x"), has_claims).await }
+    };
+    let (kept, gone, unread) = tokio::join!(find(&kept, true), find(&gone, true), find(&unread, false));
+    assert_eq!(gone?, StopReason::Uninstall);
+    assert_eq!((kept?, unread?), (StopReason::Restart, StopReason::Restart));
     Ok(())
 }

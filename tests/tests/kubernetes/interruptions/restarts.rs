@@ -174,7 +174,7 @@ fn after_an_uninstall_with_a_dead_agent_nothing_answers_and_no_claim_is_left() -
             assert!(is_in_time, "{vip} was answered for {after:?}: {report}");
         }
         let left = cluster.virtual_ips()?;
-        assert_eq!(left, Vec::<serde_json::Value>::new(), "no agent is left to remove their finalizers");
+        assert_eq!(left, Vec::<serde_json::Value>::new(), "no agent is left to delete them");
         Ok(())
     })
 }

@@ -21,6 +21,7 @@ mod tests;
 /// The usual mount point of a bpffs.
 const BPFFS: &str = "/sys/fs/bpf";
 const LOCKS: &str = "/proc/locks";
+const MOUNTS: &str = "/proc/thread-self/mountinfo";
 
 #[derive(Debug, thiserror::Error)]
 pub enum PinDirError {
@@ -43,6 +44,12 @@ pub enum PinDirError {
          a --pin-dir on a bpffs that is mounted elsewhere"
     )]
     Mount(#[source] Errno),
+    #[error(
+        "no bpffs is mounted on {BPFFS} of the node, and one that this container mounts would end with it: run \
+         `mount -t bpf bpf {BPFFS}` on the node, also at its boot, or give this mount the propagation \
+         Bidirectional (chart: mountPropagation)"
+    )]
+    OfContainer,
     #[error("failed to create the pin directory {dir}")]
     Create {
         dir: PathBuf,
@@ -81,6 +88,9 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
         if !dir.starts_with(BPFFS) {
             return Err(PinDirError::NotBpffs { dir: dir.clone(), at: at.to_owned() });
         }
+        if is_of_container(&std::fs::read_to_string(MOUNTS).unwrap_or_default()) {
+            return Err(PinDirError::OfContainer);
+        }
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         mount(Some("bpf"), BPFFS, Some("bpf"), flags, Some("mode=0700")).map_err(PinDirError::Mount)?;
         info!(path = BPFFS, "mounted bpffs");
@@ -91,6 +101,15 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
         .create(&dir)
         .map_err(|source| PinDirError::Create { dir: dir.clone(), source })?;
     check_owner(dir)
+}
+
+/// Returns true if a mount on the usual place stays in this container: a volume is mounted there, and
+/// is not shared with the host.
+fn is_of_container(mounts: &str) -> bool {
+    let fields = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let last = mounts.lines().map(fields).rfind(|fields| fields.get(4).is_some_and(|at| at == BPFFS));
+    let optional = |fields: Vec<String>| fields.into_iter().skip(6).take_while(|field| field != "-");
+    last.is_some_and(|fields| !optional(fields).any(|field| field.starts_with("shared:")))
 }
 
 /// Checks that only this user can write the directory. Other users

@@ -2,13 +2,31 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::{apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp};
+use k8s_openapi::{
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    apimachinery::pkg::apis::meta::v1::OwnerReference, jiff::Timestamp,
+};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 /// The label with the manager of an object.
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+
+/// Annotations by which Argo CD, Flux and Helm keep the definitions when they prune: with a
+/// definition, all of its objects go.
+const KEPT: [(&str, &str); 3] = [
+    ("argocd.argoproj.io/sync-options", "Prune=false,Delete=false"),
+    ("helm.sh/resource-policy", "keep"),
+    ("kustomize.toolkit.fluxcd.io/prune", "disabled"),
+];
+
+/// Returns a definition with the annotations that keep it.
+pub(crate) fn kept(mut definition: CustomResourceDefinition) -> CustomResourceDefinition {
+    let annotations = KEPT.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    definition.metadata.annotations = Some(annotations.into());
+    definition
+}
 
 /// An object's metadata. kube's `ObjectMeta` would build a tree of all managed fields (ADR 0014).
 #[derive(Deserialize, Debug, Default)]

@@ -14,7 +14,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use vipward_core::pools::{AnnounceRecord, Choice, PoolRecord, Sharing};
 
-use super::{condition::Condition, meta::Meta};
+use super::{
+    condition::Condition,
+    meta::{self, Meta},
+};
 
 #[cfg(test)]
 mod tests;
@@ -249,7 +252,7 @@ fn not_kept() -> String {
 
 /// Returns the definition of the type, for the API server.
 pub(crate) fn definition() -> CustomResourceDefinition {
-    VIPPool::crd()
+    meta::kept(VIPPool::crd())
 }
 
 /// Returns a pool in the core's form.

@@ -7,12 +7,12 @@ use kube::{CustomResource, CustomResourceExt as _, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{condition::Condition, vip_pool};
+use super::{condition::Condition, meta, vip_pool};
 
 #[cfg(test)]
 mod tests;
 
-/// The finalizer that keeps a claim while a node holds its VIP.
+/// The finalizer that builds before this one gave to claims.
 pub const FINALIZER: &str = "vipward.io/claim";
 /// The annotation by which an operator requests that a VIP moves to a node.
 pub const MOVE_TO: &str = "vipward.io/move-to";
@@ -234,7 +234,7 @@ pub struct VirtualIpStatus {
 
 /// Returns the definition of the type, for the API server.
 pub fn definition() -> CustomResourceDefinition {
-    let mut definition = VirtualIP::crd();
+    let mut definition = meta::kept(VirtualIP::crd());
     for version in &mut definition.spec.versions {
         // With the subresource, a claim would be two writes that no compare-and-swap covers.
         version.subresources = None;

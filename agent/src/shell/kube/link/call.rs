@@ -39,13 +39,14 @@ impl Collection {
     }
 
     /// Returns the objects in `namespace` of a type that this program does not define; with an empty one,
-    /// those of all namespaces. `version` has its group too.
+    /// those of all namespaces. `version` has its group too; `v1` has none.
     pub(crate) fn at(version: &str, plural: &'static str, namespace: &str) -> Self {
         let within = match namespace {
             "" => String::new(),
             namespace => format!("/namespaces/{}", escaped(namespace)),
         };
-        Self { resource: plural, url: Request::new(format!("/apis/{version}{within}/{plural}")) }
+        let root = if version.contains('/') { "apis" } else { "api" };
+        Self { resource: plural, url: Request::new(format!("/{root}/{version}{within}/{plural}")) }
     }
 
     pub(crate) fn list(&self, params: &ListParams) -> Call {

@@ -42,14 +42,20 @@ const DISRUPTED: (&str, &str) = ("DisruptionTarget", "TerminationByKubelet");
 /// Finds out why the agent is to end; needs a tokio runtime. `pod` is the name of the agent's Pod
 /// in the agents' namespace; without it, only the Node is read. This takes 2 seconds at most. If
 /// the `DaemonSet` is gone, it takes 2 seconds more than the agent waits for another one.
-pub async fn find_reason(kube: &Kube, pod: Option<&str>) -> Result<StopReason, ConnectError> {
+/// `has_claims` is true if the claims have been listed.
+pub async fn find_reason(
+    kube: &Kube,
+    pod: Option<&str>,
+    has_claims: bool,
+) -> Result<StopReason, ConnectError> {
     let began = Instant::now();
     let now = || Monotonic::default() + began.elapsed();
     let mut ending = Ending::begin(now());
     let mut surroundings = Surroundings::open(kube, pod)?;
     let mut is_waiting = false;
     loop {
-        let found = surroundings.look().await;
+        let mut found = surroundings.look().await;
+        found.claims_are_gone = has_claims && kube.claims.is_empty();
         match ending.look(found, now()) {
             Next::End(reason) => {
                 info!(?found, "the reason for the end is known");
@@ -58,7 +64,7 @@ pub async fn find_reason(kube: &Kube, pod: Option<&str>) -> Result<StopReason, C
             Next::LookAgain(at) => {
                 if !std::mem::replace(&mut is_waiting, true) {
                     let wait = humantime::format_duration(WAIT_FOR_ANOTHER);
-                    info!(%wait, "the DaemonSet is gone; the agent goes on, because another may come");
+                    info!(?found, %wait, "Vipward may be removed; the agent goes on, because it may come back");
                 }
                 sleep(at.saturating_since(now())).await;
             }
@@ -115,7 +121,7 @@ impl Surroundings {
         }
         let ((pod, daemon_set, name), node) =
             tokio::join!(self.pod_and_daemon_set(deadline), self.node(deadline));
-        let found = Termination { pod, daemon_set, node };
+        let found = Termination { pod, daemon_set, node, claims_are_gone: false };
         self.first = Some((found, name));
         found
     }
@@ -148,6 +154,9 @@ impl Surroundings {
 }
 
 fn pod_state(answer: &Result<String, RequestError>) -> (PodState, Option<String>) {
+    if matches!(answer, Err(error) if error.is_status(401) || error.is_status(403)) {
+        return (PodState::Refused, None);
+    }
     let Ok(Object { metadata, status, .. }) = read(answer) else { return (PodState::Unknown, None) };
     let (kind, reason) = DISRUPTED;
     let shuts_down = status.conditions.iter().flatten().any(|condition| {

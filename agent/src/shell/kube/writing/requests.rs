@@ -182,7 +182,7 @@ impl Requests {
         self.claim(write.vip, ClaimJob::Write(write));
     }
 
-    /// Removes the agents' finalizer from the claim's object at this version, and deletes the
+    /// Releases the claim's object at this version if it names other nodes only, and deletes the
     /// object; [`ClaimDeleted`](vipward_core::ownership::Event::ClaimDeleted) follows.
     pub fn delete_claim(&self, vip: IpAddr, expected: Version) {
         self.claim(vip, ClaimJob::Delete { vip, expected });

@@ -104,11 +104,13 @@ fn a_token_that_names_no_node_writes_nothing_and_other_users_are_left_alone() ->
     for (description, write) in writes {
         check(&[
             (description, Write { node: None, ..write.clone() }, Some("the token names no node")),
+            // kustomize's `namespace:` changes no expression.
             (
                 description,
-                Write { node: None, user: "system:serviceaccount:kube-system:vipward", ..write },
-                None,
+                Write { node: None, user: "system:serviceaccount:vips:vipward", ..write.clone() },
+                Some("the token names no node"),
             ),
+            (description, Write { node: None, user: "system:serviceaccount:vipward:other", ..write }, None),
         ])?;
     }
     let theirs = Write::new("vipward.io", "virtualips", None, Some(json!({"spec": {"holder": "b"}})));

@@ -156,3 +156,32 @@ fn a_directory_that_others_can_change_is_refused() {
         assert!(error.contains("chmod 0700"), "{error}");
     }
 }
+
+#[test]
+fn a_volume_that_is_not_shared_keeps_what_is_mounted_there_in_the_container() {
+    let line = |at: &str, optional: &str| format!("9 1 0:5 /fs/bpf {at} rw{optional} - sysfs sysfs rw");
+    let root = "1 0 8:1 / / rw - ext4 /dev/sda rw";
+    for (mounts, expected, description) in [
+        (String::new(), false, "it cannot be read"),
+        (format!("{root}\n{}", line("/sys", "")), false, "no volume: a host, whether its / is shared or not"),
+        (line(BPFFS, " shared:7"), false, "Bidirectional"),
+        (line(BPFFS, " shared:7 master:3"), false, "Bidirectional, below a shared subtree"),
+        (line(BPFFS, " master:3"), true, "HostToContainer"),
+        (line(BPFFS, ""), true, "None"),
+        (format!("{}\n{}", line(BPFFS, " shared:7"), line(BPFFS, " master:3")), true, "the upper one counts"),
+    ] {
+        assert_eq!(is_of_container(&mounts), expected, "{description}: {mounts}");
+    }
+}
+
+#[test]
+fn an_agent_whose_bpffs_would_end_with_its_container_says_so() {
+    without_bpffs(|| {
+        let sysfs = Path::new(BPFFS);
+        mount::<_, _, str, str>(Some(sysfs), sysfs, None, MsFlags::MS_BIND, None).expect("a volume");
+        mount::<str, _, str, str>(None, sysfs, None, MsFlags::MS_PRIVATE, None).expect("it is private");
+        let error = ensure_bpffs(Path::new("/sys/fs/bpf/vipward")).expect_err("it would not last");
+        assert!(error.to_string().contains("mountPropagation"), "{error}");
+        assert!(!is_bpffs(sysfs).expect("it exists"));
+    });
+}

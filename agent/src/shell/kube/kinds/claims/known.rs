@@ -21,8 +21,7 @@ pub(crate) struct Known {
     pub(super) nodes: Box<[NodeName]>,
     /// The Service that the address is reserved for.
     pub(crate) reservation: Option<Box<Reservation>>,
-    /// All finalizers, unless the agents' is the only one.
-    pub(super) finalizers: Option<Box<[String]>>,
+    pub(super) finalizers: Box<[String]>,
     pub(super) held: Option<(Truth, Timestamp)>,
     /// Reason why no node answers for the VIP, as the object gives it.
     pub(super) unanswered: Option<Box<NoAnswer>>,
@@ -61,6 +60,11 @@ impl KnownClaims {
         if all.get(&vip).map(|known| &known.version) == before {
             all.insert(vip, Box::new(known));
         }
+    }
+
+    /// Returns true if no claim is left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.all().is_empty()
     }
 
     pub(crate) fn forget(&self, vip: IpAddr) {

@@ -20,8 +20,7 @@ use crate::shell::kube::kinds::{
     meta::Meta,
     text,
     virtual_ip::{
-        FINALIZER, FORCE, FOREVER, MOVE_TO, OfferedBy, RELEASE, ReservationSpec, VirtualIpSpec,
-        VirtualIpStatus,
+        FORCE, FOREVER, MOVE_TO, OfferedBy, RELEASE, ReservationSpec, VirtualIpSpec, VirtualIpStatus,
     },
 };
 
@@ -127,7 +126,7 @@ pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
         epoch,
         nodes,
         reservation: reservation.clone(),
-        finalizers: foreign(metadata.finalizers.as_deref().unwrap_or_default()),
+        finalizers: metadata.finalizers.as_deref().unwrap_or_default().into(),
         held: since(HELD),
         unanswered: unanswered.map(Box::new),
         trouble: since(TROUBLE),
@@ -157,12 +156,6 @@ pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
 
 pub(super) fn conditions(object: &str) -> Result<Vec<Condition>, ClaimError> {
     Ok(serde_json::from_str::<Object<'_>>(object)?.status().conditions)
-}
-
-/// Returns all finalizers, unless the agents' is the only one.
-fn foreign(finalizers: &[String]) -> Option<Box<[String]>> {
-    let is_only_one = finalizers.len() == 1 && finalizers[0] == FINALIZER;
-    (!is_only_one).then(|| finalizers.into())
 }
 
 fn state(spec: &VirtualIpSpec, vip: IpAddr) -> ClaimState {

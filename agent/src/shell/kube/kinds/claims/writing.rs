@@ -2,8 +2,10 @@
 //!
 //! A write is a merge patch with the `resourceVersion` that it rests on. The API server compares
 //! and swaps, as it does for a whole object. The patch names the agents' fields only, so that
-//! labels, annotations and finalizers of others stay. A `null` removes a field. The list of
-//! finalizers cannot be patched in part: [`Known`] has it, unless the agents' is the only one.
+//! labels, annotations and finalizers of others stay. A `null` removes a field.
+//!
+//! A claim has no finalizer of the agents: a definition that is deleted with everything else would
+//! wait for agents that are gone. Builds before wrote one, which the next write removes.
 
 use std::net::IpAddr;
 
@@ -40,7 +42,6 @@ pub(crate) fn creation(write: &ClaimWrite, now: Timestamp) -> Value {
     object["metadata"] = json!({
         "name": object_name(write.vip),
         "labels": {(MANAGED_BY): MANAGER},
-        "finalizers": [FINALIZER],
     });
     object
 }
@@ -52,11 +53,8 @@ pub(crate) fn patch(write: &ClaimWrite, known: &Known, now: Timestamp) -> Value 
         "resourceVersion": known.version.as_str(),
         "annotations": {MOVE_TO: null},
     });
-    if let Some(finalizers) = &known.finalizers
-        && !finalizers.iter().any(|finalizer| finalizer == FINALIZER)
-    {
-        let all = finalizers.iter().map(String::as_str).chain([FINALIZER]);
-        patch["metadata"]["finalizers"] = all.collect();
+    if has_finalizer(known) {
+        patch["metadata"]["finalizers"] = json!(foreign_finalizers(known));
     }
     patch
 }
@@ -103,24 +101,35 @@ fn reservation_spec(reservation: &Reservation) -> Value {
     })
 }
 
-/// Returns the patch by which the agent of `node` removes the agents' finalizer. It also releases a
-/// claim that names other nodes only, such as a dead one: the admission policies let no agent
+/// Returns the patch that the agent of `node` needs before it may delete a claim, if any. It releases
+/// a claim that names other nodes only, such as a dead one: the admission policies let no agent
 /// delete a claim that another node has.
-pub(crate) fn letting_go(known: &Known, node: &NodeName) -> Value {
-    let others = known.finalizers.iter().flatten().filter(|finalizer| *finalizer != FINALIZER);
-    let others: Vec<&String> = others.collect();
+pub(crate) fn letting_go(known: &Known, node: &NodeName) -> Option<Value> {
+    let is_of_others = !known.nodes.is_empty() && !known.nodes.contains(node);
+    if !is_of_others && !has_finalizer(known) {
+        return None;
+    }
+    let others = foreign_finalizers(known);
     let mut patch = json!({"metadata": {"resourceVersion": known.version.as_str(), "finalizers": others}});
-    if !known.nodes.is_empty() && !known.nodes.contains(node) {
+    if is_of_others {
         patch["spec"] = json!({
             "holder": null, "session": null, "mac": null, "interface": null, "offeredBy": null, "released": true,
         });
     }
-    patch
+    Some(patch)
 }
 
 /// Returns true if another finalizer than the agents' keeps the object.
 pub(crate) fn is_kept_by_others(known: &Known) -> bool {
-    known.finalizers.iter().flatten().any(|finalizer| finalizer != FINALIZER)
+    !foreign_finalizers(known).is_empty()
+}
+
+fn has_finalizer(known: &Known) -> bool {
+    known.finalizers.iter().any(|finalizer| finalizer == FINALIZER)
+}
+
+fn foreign_finalizers(known: &Known) -> Vec<&String> {
+    known.finalizers.iter().filter(|finalizer| *finalizer != FINALIZER).collect()
 }
 
 /// Returns the patch that shows a node's finding.

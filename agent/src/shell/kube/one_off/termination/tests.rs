@@ -49,6 +49,8 @@ fn the_pod_says_whether_it_stays_and_to_what_it_belongs() {
             "evicted, not yet deleted",
         ),
         (refused(404), PodState::Unknown, None, "gone"),
+        (refused(401), PodState::Refused, None, "its service account is gone"),
+        (refused(403), PodState::Refused, None, "its role is gone"),
         (no_answer(), PodState::Unknown, None, "no answer"),
         (Ok("{".to_owned()), PodState::Unknown, None, "half an answer"),
     ];

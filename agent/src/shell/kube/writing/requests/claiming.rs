@@ -99,23 +99,27 @@ impl Worker {
         }
     }
 
-    /// Removes the agents' finalizer, and deletes the claim.
+    /// Deletes the claim. Releases it before, if it names other nodes only.
     async fn delete_claim(&self, vip: IpAddr, expected: &Version, deadline: Instant) -> Result<(), Failure> {
-        let known = self.known_at(vip, expected, deadline).await?;
+        let mut known = self.known_at(vip, expected, deadline).await?;
         let name = object_name(vip);
-        let patch = self.claims().merge(&name, &claims::letting_go(&known, &self.kube.node));
-        let answer = self.send_for(vip, patch, deadline).await.map_err(Failure::of)?;
-        let (_, known) = self.learn(&answer)?;
+        let letting_go = claims::letting_go(&known, &self.kube.node);
+        let is_patched = letting_go.is_some();
+        if let Some(patch) = letting_go {
+            let patch = self.claims().merge(&name, &patch);
+            let answer = self.send_for(vip, patch, deadline).await.map_err(Failure::of)?;
+            (_, known) = self.learn(&answer)?;
+        }
         let is_kept = claims::is_kept_by_others(&known);
         let preconditions = Preconditions {
             uid: known.uid.as_deref().map(ToOwned::to_owned),
             resource_version: Some(known.version.to_string()),
         };
         let params = DeleteParams::default().preconditions(preconditions);
-        match self.send(self.claims().delete(&name, &params), deadline).await {
+        match self.send_for(vip, self.claims().delete(&name, &params), deadline).await {
             Ok(_) => {}
-            // The claim was being deleted already, and only the finalizer was in the way.
-            Err(error) if error.is_status(404) => {}
+            // The claim was being deleted already, and only a finalizer of an older build was in the way.
+            Err(error) if error.is_status(404) && is_patched => {}
             Err(error) => return Err(Failure::of(error)),
         }
         if !is_kept {
