@@ -159,6 +159,8 @@ outcomes! {
         VotePassed = vote_passed: Pass,
         /// The message that this node's session has ended.
         EndedReceived = ended_received: Drop,
+        /// The message that another node's session has ended, for the agent.
+        EndedPassed = ended_passed: Pass,
         /// A frame that is too short.
         RefusedLength = refused_length: Drop,
         /// A frame that was not sent to this interface's MAC: it may be for a guest behind a bridge.

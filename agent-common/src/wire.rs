@@ -47,9 +47,11 @@ pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &
     let Some(kind) = frame.kind() else { return WireOutcome::RefusedType };
     let (holder, wid) = (frame.holder(), frame.wid());
     let is_own_session = holder != 0 && holder == tables.session();
-    // The peer that sends the frame, or that it is about. A frame that ends a session names none.
+    // The peer that sends the frame, or that it is about. Who takes VIPs need not know the node
+    // whose session has ended.
     let peer = match kind {
-        WireType::Ping | WireType::Ended if !is_own_session => return WireOutcome::RefusedTarget,
+        WireType::Ping if !is_own_session => return WireOutcome::RefusedTarget,
+        WireType::Ended if holder == 0 => return WireOutcome::RefusedTarget,
         WireType::Ping => tables.slot(wid),
         WireType::Echo | WireType::VoteRequest | WireType::Vote => tables.slot(holder),
         WireType::Ended => Some(0),
@@ -85,10 +87,11 @@ pub fn decide_wire<T: WireTables>(dst: MacAddr, frame: &mut WireFrame, tables: &
         }
         WireType::VoteRequest => WireOutcome::VoteRequestPassed,
         WireType::Vote => WireOutcome::VotePassed,
-        WireType::Ended => {
+        WireType::Ended if is_own_session => {
             tables.end(holder);
             WireOutcome::EndedReceived
         }
+        WireType::Ended => WireOutcome::EndedPassed,
     }
 }
 

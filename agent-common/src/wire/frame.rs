@@ -32,7 +32,7 @@ pub enum WireType {
     VoteRequest = 4,
     /// A vote: its sender finds the holder unresponsive.
     Vote = 5,
-    /// An expiry notice: the receiver's session has ended.
+    /// An expiry notice: a session has ended, the receiver's or another's.
     Ended = 8,
 }
 

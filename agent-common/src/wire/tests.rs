@@ -105,11 +105,11 @@ fn signed(kind: WireType, fields: &WireFields) -> WireFrame {
 #[test]
 fn every_type_is_received_and_recorded() {
     use WireOutcome::{
-        EchoReceived, EndedReceived, PingAnswered, PingRepeated, RefusedRepeated, VotePassed,
+        EchoReceived, EndedPassed, EndedReceived, PingAnswered, PingRepeated, RefusedRepeated, VotePassed,
         VoteRequestPassed,
     };
 
-    let rows: [(_, _, _, &[_]); 12] = [
+    let rows: [(_, _, _, &[_]); 14] = [
         (Ping, fields(SESSION, PEER_WID, 5), PingAnswered, &[("received", (21, NOW)), ("pinged", (21, 5))]),
         // The monitor's clock may be ahead of this one.
         (
@@ -133,6 +133,8 @@ fn every_type_is_received_and_recorded() {
         (VoteRequest, fields(PEER_SESSION, PEER_WID, 5), VoteRequestPassed, &[]),
         (Vote, fields(PEER_SESSION, PEER_WID, 5), VotePassed, &[]),
         (Ended, fields(SESSION, 0, 0), EndedReceived, &[("ended", (0, SESSION))]),
+        (Ended, fields(PEER_SESSION, 0, 0), EndedPassed, &[]),
+        (Ended, fields(24, 0, 0), EndedPassed, &[]),
     ];
     for (kind, fields, expected, recorded) in rows {
         let recorded = recorded.iter().copied().collect();
@@ -188,7 +190,6 @@ fn a_frame_is_not_received_for_the_first_reason_and_records_nothing() {
         ("from the future", node(), OWN, signed(Echo, &fields(PEER_SESSION, WID, NOW + 1)), RefusedTime),
         ("about an unknown host", node(), OWN, signed(VoteRequest, &fields(24, PEER_WID, 5)), RefusedPeer),
         ("about itself", node(), OWN, signed(Vote, &fields(SESSION, PEER_WID, 5)), RefusedPeer),
-        ("another's end", node(), OWN, signed(Ended, &fields(PEER_SESSION, 0, 0)), RefusedTarget),
         (
             "the end of nothing",
             node_without(0, WID, Some(OWN)),

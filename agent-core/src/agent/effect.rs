@@ -128,6 +128,8 @@ pub enum Cluster {
     ListSlices(ServiceName),
     /// List all objects anew.
     ListAnew,
+    /// Send no request to an API server on this node for now: the node is unresponsive.
+    AvoidServer(NodeName),
     /// Give the monitor another plan.
     Watch(Plan),
     /// Give the program the keys of the failure detector, or take them away. The program's last

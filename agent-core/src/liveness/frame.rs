@@ -18,7 +18,7 @@ pub enum Kind {
     VoteRequest,
     /// A vote: its sender finds the holder unresponsive.
     Vote,
-    /// The holder's session has ended.
+    /// The session has ended: the receiver's own, or another node's whose VIPs it may take.
     Ended,
 }
 

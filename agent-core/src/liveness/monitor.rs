@@ -12,7 +12,10 @@ mod voting;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use vipward_common::MacAddr;
 
@@ -26,7 +29,7 @@ use crate::{
     records::{KeyId, Session, Wid},
 };
 
-/// Most vote requests that are kept until the next [`Monitor::on_time`].
+/// Most vote requests, and most expiry notices, that are kept until the next [`Monitor::on_time`].
 const MOST_REQUESTS: usize = 64;
 
 #[derive(Debug)]
@@ -68,6 +71,8 @@ pub struct Monitor {
     notifying: Notifying,
     questions: Vec<Question>,
     notified: Option<ExpiryNotice>,
+    /// The sessions of other nodes for which expiry notices have come.
+    expired: BTreeSet<Session>,
     counts: Counts,
     /// True if [`Monitor::on_time`] is due at once.
     is_due: bool,
@@ -87,6 +92,7 @@ impl Monitor {
             notifying: Notifying::default(),
             questions: Vec::new(),
             notified: None,
+            expired: BTreeSet::new(),
             counts: Counts::default(),
             is_due: false,
             now: Boottime::default(),
@@ -126,10 +132,14 @@ impl Monitor {
         self.is_due = true;
     }
 
-    /// Records a vote request or a vote. [`Monitor::on_time`] is due at once.
+    /// Records a vote request, a vote or an expiry notice. [`Monitor::on_time`] is due at once.
     pub fn on_frame(&mut self, received: Received, now: Boottime) {
         let Received { interface, from, frame } = received;
         let Frame { kind, holder, wid: sender, stamp } = frame;
+        if kind == Kind::Ended && self.expired.len() < MOST_REQUESTS {
+            self.expired.insert(holder);
+            self.is_due = true;
+        }
         let (Some(watch), Some(sender)) = (self.peers.get_mut(&holder), sender) else { return };
         let is_member = watch
             .peer
@@ -189,6 +199,8 @@ impl Monitor {
             self.notified = Some(word);
             acts.push(Act::Report(Finding::Ended(word)));
         }
+        let expired = std::mem::take(&mut self.expired).into_iter();
+        acts.extend(expired.map(|session| Act::Report(Finding::Expired { session })));
         self.look(seen, now, &mut acts);
         if let Some(key) = self.key {
             self.ping(key, now, &mut acts);

@@ -56,6 +56,8 @@ pub struct Ended {
     pub session: Session,
     /// The ways to its node.
     pub paths: Vec<Path>,
+    /// The ways to the other nodes, which may take its VIPs.
+    pub takers: Vec<Path>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -86,6 +88,8 @@ pub enum Finding {
     },
     /// The program has an expiry notice for this node's session.
     Ended(ExpiryNotice),
+    /// An expiry notice for another node's session has come.
+    Expired { session: Session },
 }
 
 /// The last expiry notice for a session of this node, as the program has recorded it.

@@ -129,6 +129,8 @@ pub enum Command {
     /// List all objects anew. The API server's store may have gone back
     /// to an older state, which no watch shows.
     ListAnew,
+    /// Send no request to an API server on this node for now: the node is unresponsive.
+    AvoidServer(NodeName),
     /// Log a notice, and write its Event.
     Notify(Notice),
     /// The agent may end now.

@@ -250,6 +250,7 @@ impl Interlock {
             | Command::SetHeeding(_)
             | Command::NotifyFormer { .. }
             | Command::ListAnew
+            | Command::AvoidServer(_)
             | Command::Notify(_)
             | Command::Stopped => self.ready.push_back(Step::Do(command)),
         }
@@ -289,6 +290,7 @@ fn rests_on_entries(command: &Command) -> bool {
         | Command::SetHeeding(_)
         | Command::NotifyFormer { .. }
         | Command::ListAnew
+        | Command::AvoidServer(_)
         | Command::Notify(_) => false,
     }
 }

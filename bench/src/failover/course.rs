@@ -12,6 +12,8 @@ pub(super) struct Course {
     pub(super) nodes: u8,
     /// The scale of wire failover. None if they read the Leases alone.
     pub(super) wire: Option<u8>,
+    /// Number of nodes that are API servers, the holder among them. 0: the API server is no node.
+    pub(super) api_servers: usize,
     /// True if a witness loses its power with the holder.
     pub(super) with_witness: bool,
     /// Number of crashes, in a full and in a quick measurement.
@@ -31,12 +33,13 @@ impl Bars {
     const NONE: Self = Self { median: None, p99: None, longest: None };
 }
 
-pub(super) const COURSES: [Course; 5] = [
+pub(super) const COURSES: [Course; 7] = [
     Course {
         group: Group::Failover,
         name: "wire failover, 3 nodes",
         nodes: 3,
         wire: Some(1),
+        api_servers: 0,
         with_witness: false,
         crashes: (300, 6),
         bars: Bars {
@@ -50,15 +53,19 @@ pub(super) const COURSES: [Course; 5] = [
         name: "by default, 3 nodes",
         nodes: 3,
         wire: Some(2),
+        api_servers: 0,
         with_witness: false,
         crashes: (30, 3),
         bars: Bars::NONE,
     },
+    with_api_servers(Group::FailoverOfOneServerOfTwo, 2, "one of two API servers"),
+    with_api_servers(Group::FailoverOfOneServerOfThree, 3, "one of three API servers"),
     Course {
         group: Group::FailoverOfTwo,
         name: "wire failover, 2 nodes",
         nodes: 2,
         wire: Some(1),
+        api_servers: 0,
         with_witness: false,
         crashes: (30, 3),
         bars: Bars::NONE,
@@ -68,6 +75,7 @@ pub(super) const COURSES: [Course; 5] = [
         name: "holder and witness of 4",
         nodes: 4,
         wire: Some(1),
+        api_servers: 0,
         with_witness: true,
         crashes: (30, 3),
         bars: Bars { longest: Some(Duration::from_millis(800)), ..Bars::NONE },
@@ -77,8 +85,27 @@ pub(super) const COURSES: [Course; 5] = [
         name: "Lease alone, 3 nodes",
         nodes: 3,
         wire: None,
+        api_servers: 0,
         with_witness: false,
         crashes: (20, 2),
         bars: Bars { p99: Some(Duration::from_millis(5_500)), ..Bars::NONE },
     },
 ];
+
+/// Returns the course in which the dead node also runs one of several API servers, by default.
+const fn with_api_servers(group: Group, api_servers: usize, name: &'static str) -> Course {
+    Course {
+        group,
+        name,
+        nodes: 3,
+        wire: Some(2),
+        api_servers,
+        with_witness: false,
+        crashes: (30, 3),
+        bars: Bars {
+            median: Some(Duration::from_millis(650)),
+            longest: Some(Duration::from_millis(1_200)),
+            ..Bars::NONE
+        },
+    }
+}

@@ -39,7 +39,12 @@ pub(super) struct Crash {
 pub(super) fn crash(cluster: &mut Cluster, course: Course) -> Result<Crash> {
     let vips = Family::vips();
     let old = cluster.wait_until_all_held(&vips)?;
-    // A MAC may get a VIP when all nodes must know it.
+    if course.api_servers > 0 {
+        let others = cluster.ids().into_iter().filter(|id| *id != old).take(course.api_servers - 1);
+        let servers: Vec<NodeId> = others.chain([old]).collect();
+        cluster.run_api_servers_on(&servers)?;
+    }
+    // A MAC may get a VIP when all nodes must know it. The agents connect to all API servers.
     interrupt::pass(cluster.options().failover_limit())?;
     if course.wire.is_some() {
         cluster.make_client_known()?;

@@ -83,6 +83,8 @@ pub(crate) enum Group {
     Rest,
     Failover,
     FailoverByDefault,
+    FailoverOfOneServerOfTwo,
+    FailoverOfOneServerOfThree,
     FailoverOfTwo,
     FailoverOfBoth,
     FailoverByLease,
@@ -118,6 +120,12 @@ impl Group {
             Self::Rest => "CPU time of an agent at rest, in per cent of one core",
             Self::Failover => "the holder of three nodes loses power: wire failover, --wire 1",
             Self::FailoverByDefault => "the holder of three nodes loses power: wire failover, by default",
+            Self::FailoverOfOneServerOfTwo => {
+                "the holder of three nodes, one of two API servers, loses power: wire failover, by default"
+            }
+            Self::FailoverOfOneServerOfThree => {
+                "the holder of three nodes, one of three API servers, loses power: wire failover, by default"
+            }
             Self::FailoverOfTwo => "the holder of two nodes loses power: wire failover",
             Self::FailoverOfBoth => {
                 "the holder of four nodes and one of its witnesses lose power: wire failover, from the first"

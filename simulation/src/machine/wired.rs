@@ -53,7 +53,7 @@ pub(crate) enum Verdict {
     Answered(Packet),
     /// It goes to the agent's socket.
     Passed,
-    /// It has notified the program of the end of its session.
+    /// It has notified the program of the end of this node's session.
     Ended,
 }
 
@@ -96,7 +96,7 @@ impl Wired {
                 is_known(packet.holder) && is_own && packet.sent_ns <= now.as_nanos()
             }
             Kind::VoteRequest | Kind::Vote => is_known(packet.holder),
-            Kind::Ended => is_mine,
+            Kind::Ended => packet.holder != 0,
         };
         if !is_known || !self.keys.contains(&packet.key) {
             return Verdict::Refused;
@@ -142,6 +142,7 @@ impl Wired {
                 Verdict::Consumed
             }
             Kind::VoteRequest | Kind::Vote => Verdict::Passed,
+            Kind::Ended if !is_mine => Verdict::Passed,
             Kind::Ended => {
                 let is_news = !self.has_ended(session);
                 self.ended = session;

@@ -170,6 +170,7 @@ impl World {
             }
             ClusterEffect::ShowHolder(..)
             | ClusterEffect::ForgetHolder(..)
+            | ClusterEffect::AvoidServer(_)
             | ClusterEffect::LeaveStatus(_)
             | ClusterEffect::Moved(_)
             | ClusterEffect::Took(_) => {}

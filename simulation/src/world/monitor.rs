@@ -224,7 +224,10 @@ impl World {
                 }
             }
             Finding::Ended(_) if self.sabotage == Some(Sabotage::NoHeeding) => return,
-            Finding::Answers { .. } | Finding::Contact { .. } | Finding::Ended(_) => {}
+            Finding::Answers { .. }
+            | Finding::Contact { .. }
+            | Finding::Ended(_)
+            | Finding::Expired { .. } => {}
         }
         let it = &mut self.nodes[node];
         let delay = Duration::from_micros(it.rng.frames.u64(FOUND_US));
@@ -378,7 +381,7 @@ impl World {
         {
             return self.violate("I5", format!("{} receives a frame for the second time", names::node(node)));
         }
-        if packet.kind == wired::Kind::Ended && verdict != Verdict::Refused {
+        if packet.kind == wired::Kind::Ended && !matches!(verdict, Verdict::Refused | Verdict::Passed) {
             it.wire.notified_at = self.now;
             if packet.from == names::STRANGER {
                 it.wire.false_at = Some(self.now);
@@ -421,7 +424,11 @@ impl World {
             return self.send_wire(node, segment, packet.from, KeyId(packet.key), frame);
         }
         if pinger.socket.len() < SOCKET {
-            let kind = if is_request { Kind::VoteRequest } else { Kind::Vote };
+            let kind = match packet.kind {
+                wired::Kind::VoteRequest => Kind::VoteRequest,
+                wired::Kind::Ended => Kind::Ended,
+                wired::Kind::Vote | wired::Kind::Ping | wired::Kind::Echo => Kind::Vote,
+            };
             let wid = Wid::from_number(packet.wid);
             let frame = Frame { kind, holder, wid, stamp: packet.sent_ns };
             pinger.socket.push(Received { interface: names::interface(segment), from: packet.from, frame });

@@ -47,6 +47,7 @@ fn is_noise(effect: &Effect) -> bool {
             ClusterEffect::Ask(_)
             | ClusterEffect::ListSlices(_)
             | ClusterEffect::ListAnew
+            | ClusterEffect::AvoidServer(_)
             | ClusterEffect::Watch(_)
             | ClusterEffect::SetHeeding(_)
             | ClusterEffect::NotifyFormer { .. }

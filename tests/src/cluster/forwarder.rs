@@ -1,6 +1,10 @@
 //! Forwards connections of nodes from the control host to the API server, unless a node is cut off.
 //! It does not look into the bytes, which may be TLS. The listening socket is in the control
 //! host's network namespace; connections to the upstream start in this process's own.
+//!
+//! Nodes can be API servers too: each then has a socket that forwards to the same upstream. The
+//! control host behaves like kube-proxy: it picks one of them for each connection, also one that is
+//! dead, whose connections then hang.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener as StdListener};
@@ -37,6 +41,8 @@ pub struct Forwarder {
     upstream: SocketAddr,
     cuts: watch::Sender<BTreeMap<Ipv4Addr, Cut>>,
     acceptor: Mutex<Option<JoinHandle<()>>>,
+    /// The nodes that are API servers. Empty: the upstream alone is one.
+    servers: watch::Sender<Vec<Ipv4Addr>>,
     /// Last field: its tasks end with it.
     runtime: Runtime,
 }
@@ -51,8 +57,8 @@ impl Forwarder {
             .build()
             .context("failed to make a runtime for a forwarder")?;
         let (cuts, _) = watch::channel(BTreeMap::new());
-        let forwarder =
-            Self { host: host.clone(), listen, upstream, cuts, acceptor: Mutex::default(), runtime };
+        let (servers, acceptor) = (watch::Sender::default(), Mutex::default());
+        let forwarder = Self { host: host.clone(), listen, upstream, cuts, acceptor, servers, runtime };
         forwarder.listen()?;
         Ok(forwarder)
     }
@@ -90,15 +96,36 @@ impl Forwarder {
     }
 
     fn listen(&self) -> Result<()> {
-        let listener = self.host.run(|| StdListener::bind(self.listen));
-        let listener = listener
-            .with_context(|| format!("failed to listen at {} on {}", self.listen, self.host.name()))?;
+        let accepting = self.accept_on(&self.host, self.listen, self.servers.subscribe())?;
+        *self.acceptor() = Some(accepting);
+        Ok(())
+    }
+
+    /// Makes the host at this address an API server, at the port of this forwarder.
+    pub(super) fn add_server(&self, host: &Host, address: Ipv4Addr) -> Result<()> {
+        let this = watch::Sender::new(vec![address]);
+        self.accept_on(host, SocketAddrV4::new(address, self.listen.port()), this.subscribe())?;
+        Ok(())
+    }
+
+    /// Sets the API servers among which connections to this forwarder's own address are shared.
+    pub(super) fn set_servers(&self, servers: Vec<Ipv4Addr>) {
+        self.servers.send_replace(servers);
+    }
+
+    fn accept_on(
+        &self,
+        host: &Host,
+        listen: SocketAddrV4,
+        servers: watch::Receiver<Vec<Ipv4Addr>>,
+    ) -> Result<JoinHandle<()>> {
+        let listener = host.run(|| StdListener::bind(listen));
+        let listener =
+            listener.with_context(|| format!("failed to listen at {listen} on {}", host.name()))?;
         listener.set_nonblocking(true).context("failed to prepare the listening socket")?;
         let _inside = self.runtime.enter();
         let listener = TcpListener::from_std(listener).context("failed to adopt the listening socket")?;
-        let accepting = accept(listener, self.upstream, self.cuts.subscribe());
-        *self.acceptor() = Some(self.runtime.spawn(accepting));
-        Ok(())
+        Ok(self.runtime.spawn(accept(listener, self.upstream, self.cuts.subscribe(), servers)))
     }
 
     fn acceptor(&self) -> std::sync::MutexGuard<'_, Option<JoinHandle<()>>> {
@@ -109,7 +136,12 @@ impl Forwarder {
 type Cuts = watch::Receiver<BTreeMap<Ipv4Addr, Cut>>;
 
 /// Accepts connections until it is aborted, which resets them.
-async fn accept(listener: TcpListener, upstream: SocketAddr, cuts: Cuts) {
+async fn accept(
+    listener: TcpListener,
+    upstream: SocketAddr,
+    cuts: Cuts,
+    servers: watch::Receiver<Vec<Ipv4Addr>>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -117,7 +149,9 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, cuts: Cuts) {
                 let Ok((client, SocketAddr::V4(from))) = accepted else { continue };
                 // An early end of the connection is a reset.
                 if client.set_zero_linger().is_ok() {
-                    connections.spawn(forward(client, *from.ip(), upstream, cuts.clone()));
+                    let server = fastrand::choice(servers.borrow().iter().copied());
+                    let gate = Gate { source: *from.ip(), server, cuts: cuts.clone() };
+                    connections.spawn(forward(client, upstream, gate));
                 }
             }
             // The two ends see how a connection ended.
@@ -126,13 +160,7 @@ async fn accept(listener: TcpListener, upstream: SocketAddr, cuts: Cuts) {
     }
 }
 
-async fn forward(
-    mut client: TcpStream,
-    source: Ipv4Addr,
-    upstream: SocketAddr,
-    cuts: Cuts,
-) -> io::Result<()> {
-    let gate = Gate { source, cuts };
+async fn forward(mut client: TcpStream, upstream: SocketAddr, gate: Gate) -> io::Result<()> {
     let mut reset = gate.clone();
     tokio::select! {
         () = reset.reset() => Ok(()),
@@ -183,10 +211,12 @@ fn socket_closes_in_order(client: &TcpStream) -> io::Result<()> {
     .map_err(io::Error::from)
 }
 
-/// State of one source address.
+/// State of one source address, and of the API server of a connection.
 #[derive(Clone, Debug)]
 struct Gate {
     source: Ipv4Addr,
+    /// None: the upstream, which is no node.
+    server: Option<Ipv4Addr>,
     cuts: Cuts,
 }
 
@@ -210,8 +240,12 @@ impl Gate {
     }
 
     async fn wait_until(&mut self, is_it: impl Fn(Option<Cut>) -> bool) {
-        let source = self.source;
-        if self.cuts.wait_for(|cuts| is_it(cuts.get(&source).copied())).await.is_err() {
+        let (source, server) = (self.source, self.server);
+        let cut = |cuts: &BTreeMap<Ipv4Addr, Cut>| {
+            let mut cuts = [Some(source), server].into_iter().flatten().filter_map(|host| cuts.get(&host));
+            cuts.next().copied()
+        };
+        if self.cuts.wait_for(|cuts| is_it(cut(cuts))).await.is_err() {
             future::pending::<()>().await;
         }
     }

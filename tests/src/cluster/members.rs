@@ -14,6 +14,7 @@ use tempfile::NamedTempFile;
 
 use super::{
     admin::{Admin, Kind, Object},
+    forwarder::Cut,
     node::{MANAGEMENT, MOST_NODES, Member, NodeId, SEGMENT, management_net, nic},
     options::PATIENCE,
     running::Cluster,
@@ -135,6 +136,10 @@ impl Cluster {
         for cable in [MANAGEMENT, SEGMENT] {
             member.host.set_carrier(cable, false)?;
         }
+        if self.api_servers.contains(&id) {
+            self.cut_off(id, Cut::Silent);
+        }
+        let member = self.member_mut(id)?;
         if runs {
             member.agent_mut()?.kill9()?;
         }
@@ -150,6 +155,9 @@ impl Cluster {
             member.host.set_carrier(cable, true)?;
         }
         member.powered = true;
+        if self.api_servers.contains(&id) {
+            self.reconnect(id);
+        }
         Ok(())
     }
 

@@ -375,14 +375,19 @@ impl Cluster {
             "kind": Kind::NODE.name(),
             "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
         }))?;
-        let addresses = json!([
-            {"type": "InternalIP", "address": id.address().to_string()},
-            {"type": "InternalIP", "address": id.address_in(Family::V6).to_string()},
-            {"type": "Hostname", "address": name},
-        ]);
-        let patch = json!({"status": {"addresses": addresses}});
-        self.admin().merge_status(&self.node_object(id), "kubelet", &patch)?;
+        self.set_addresses(id, &[])?;
         self.set_conditions(id, true, false)
+    }
+
+    /// Sets the addresses in a Node's status: its own on the segment, and others.
+    pub(super) fn set_addresses(&self, id: NodeId, others: &[IpAddr]) -> Result<()> {
+        let own = [id.address_in(Family::V4), id.address_in(Family::V6)];
+        let addresses = own.iter().chain(others);
+        let addresses =
+            addresses.map(|address| json!({"type": "InternalIP", "address": address.to_string()}));
+        let name = json!({"type": "Hostname", "address": self.node_name(id)});
+        let patch = json!({"status": {"addresses": addresses.chain([name]).collect::<Vec<_>>()}});
+        self.admin().merge_status(&self.node_object(id), "kubelet", &patch).map(drop)
     }
 }
 

@@ -53,6 +53,8 @@ pub struct Cluster {
     pub management: Lan,
     /// Path to the API server.
     pub forwarder: Forwarder,
+    /// The nodes that have been API servers.
+    pub(super) api_servers: BTreeSet<NodeId>,
     pub(super) installation: Installation,
     /// Namespace of the Services.
     pub(super) namespace: String,
@@ -105,6 +107,7 @@ impl Cluster {
             segment,
             management,
             forwarder,
+            api_servers: BTreeSet::new(),
             installation,
             namespace,
             node_prefix,
@@ -222,6 +225,33 @@ impl Cluster {
     /// Undoes [`Cluster::cut_off`].
     pub fn reconnect(&self, id: NodeId) {
         self.forwarder.reconnect(id.management_address());
+    }
+
+    /// Makes these nodes the API servers, as in a cluster with a stacked control plane. They share one
+    /// store. Connections by the configured address lead to one of them each, also while it has no power.
+    pub fn run_api_servers_on(&mut self, ids: &[NodeId]) -> Result<()> {
+        let addresses: Vec<Ipv4Addr> = ids.iter().map(|id| id.management_address()).collect();
+        for id in ids {
+            if self.api_servers.insert(*id) {
+                self.forwarder.add_server(&self.member(*id)?.host, id.management_address())?;
+                self.set_addresses(*id, &[id.management_address().into()])?;
+            }
+        }
+        self.forwarder.set_servers(addresses.clone());
+        let endpoints: Vec<Value> =
+            addresses.iter().map(|address| serde_json::json!({"addresses": [address.to_string()]})).collect();
+        self.make(&serde_json::json!({
+            "apiVersion": Kind::ENDPOINT_SLICE.api_version(),
+            "kind": Kind::ENDPOINT_SLICE.name(),
+            "metadata": {
+                "name": "kubernetes",
+                "namespace": "default",
+                "labels": {"kubernetes.io/service-name": "kubernetes"},
+            },
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+            "ports": [{"name": "https", "port": API_PORT, "protocol": "TCP"}],
+        }))
     }
 
     /// Cuts every node off from the API server, silently.

@@ -141,7 +141,7 @@ impl Node {
             1 => (is_own(holder, self.session), Some(slot_of(wid)), false),
             2 => (is_own(wid, self.wid), Some(slot_of(holder)), true),
             4 | 5 => (true, Some(slot_of(holder)), false),
-            8 => (is_own(holder, self.session), None, false),
+            8 => (holder != 0, None, false),
             _ if checks(Rule::Type) => return refused("refused_type"),
             _ => return unrelated,
         };
@@ -189,6 +189,7 @@ impl Node {
             2 => refused("refused_repeated"),
             4 => Expected { counter: Some("vote_request_passed"), ..unrelated },
             5 => Expected { counter: Some("vote_passed"), ..unrelated },
+            _ if !is_own(holder, self.session) => Expected { counter: Some("ended_passed"), ..unrelated },
             _ => {
                 self.ended = holder;
                 self.notices += 1;

@@ -1,4 +1,5 @@
-//! Credentials of agents, and their certificates.
+//! Credentials of agents, their certificates, and several API servers.
 
 mod credentials;
 mod insecure;
+mod servers;

@@ -70,6 +70,7 @@ impl Cluster {
             Command::SetHeeding(heeds) => self.emit(effect::Cluster::SetHeeding(heeds)),
             Command::NotifyFormer { vip, session, mac } => self.succession.on_former(vip, session, mac),
             Command::ListAnew => self.emit(effect::Cluster::ListAnew),
+            Command::AvoidServer(node) => self.emit(effect::Cluster::AvoidServer(node)),
             Command::Notify(Notice::NotAlone { session }) => return Todo::NotAlone(session),
             Command::Notify(notice) => self.on_notice(notice, now),
             Command::Stopped => return Todo::Stop(self.stopping),

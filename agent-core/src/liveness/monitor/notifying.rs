@@ -12,10 +12,15 @@ use crate::{
 const OFTEN_FOR: Duration = Duration::from_secs(10);
 /// Time between two tellings after that.
 const RARELY: Duration = Duration::from_secs(1);
+/// Number of notices to each node that may take the session's VIPs. Its watch shows the end too.
+const TO_TAKERS: u8 = 2;
 
 #[derive(Debug)]
 struct Notified {
     paths: Vec<Path>,
+    takers: Vec<Path>,
+    /// Number of times that they were notified.
+    times: u8,
     since: Boottime,
     next: Boottime,
 }
@@ -28,10 +33,10 @@ pub(super) struct Notifying {
 impl Notifying {
     pub(super) fn set(&mut self, ended: Vec<Ended>, now: Boottime) {
         let mut before = std::mem::take(&mut self.sessions);
-        for Ended { session, paths } in ended {
+        for Ended { session, paths, takers } in ended {
             let notified = match before.remove(&session) {
-                Some(known) => Notified { paths, ..known },
-                None => Notified { paths, since: now, next: now },
+                Some(known) => Notified { paths, takers, ..known },
+                None => Notified { paths, takers, times: 0, since: now, next: now },
             };
             self.sessions.insert(session, notified);
         }
@@ -50,7 +55,9 @@ impl Notifying {
             }
             let is_new = now < notified.since + OFTEN_FOR;
             notified.next = now + if is_new { scale.ping() } else { RARELY };
-            acts.extend(notified.paths.iter().map(|path| notify(*session, path)));
+            let takers = notified.takers.iter().filter(|_| notified.times < TO_TAKERS);
+            acts.extend(takers.chain(&notified.paths).map(|path| notify(*session, path)));
+            notified.times = notified.times.saturating_add(1);
         }
         acts
     }

@@ -162,6 +162,10 @@ impl Lan {
             Act::Report(Finding::Unresponsive { .. }) => format!("{now} unresponsive"),
             Act::Report(Finding::Answers { .. }) => format!("{now} answers"),
             Act::Report(Finding::Ended(_)) => format!("{now} ended"),
+            Act::Report(Finding::Expired { session }) => {
+                let node = char::from(u8::try_from(session.number() >> 8).expect("a letter"));
+                return self.found.push(format!("{now} {node} has expired"));
+            }
             Act::Report(Finding::Pinged { by, lately }) => {
                 let by = char::from(u8::try_from(by.number() >> 32).expect("a letter"));
                 return self.found.push(format!("{now} pinged by {by}: {lately}"));

@@ -15,6 +15,12 @@ impl Engine {
     }
 
     fn take_lease(&mut self, record: LeaseRecord) {
+        let session = self.nodes.live_session(&record.node);
+        let has_ended = session.is_some_and(|session| record.ended.contains(&session));
+        if has_ended && record.node != self.nodes.settings.node {
+            // Whichever news was first, the claims that follow must not wait for its API server.
+            self.command(Command::AvoidServer(record.node.clone()));
+        }
         if self.nodes.take_lease(record, self.now) {
             self.update_peers();
             self.evaluate_all();

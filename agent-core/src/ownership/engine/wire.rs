@@ -13,7 +13,10 @@ impl Engine {
     /// Applies the monitor's findings.
     pub(super) fn on_detected(&mut self, finding: Finding) {
         match finding {
-            Finding::Unresponsive { session, round } => self.nodes.on_unresponsive(session, round, self.now),
+            Finding::Unresponsive { session, round } => {
+                let node = self.nodes.on_unresponsive(session, round, self.now);
+                self.commands.extend(node.map(Command::AvoidServer));
+            }
             Finding::Answers { session } => self.nodes.wire.suspects.answers(session),
             Finding::Pinged { by, lately } => {
                 if self.nodes.wire.on_pinged(by, lately, self.now) {
@@ -24,6 +27,12 @@ impl Engine {
                 self.on_contact(&interface, received, answers);
             }
             Finding::Ended(word) => self.on_notified_end(word),
+            Finding::Expired { session } => {
+                if let Some(node) = self.nodes.on_notified_of(session, self.now) {
+                    self.command(Command::AvoidServer(node.clone()));
+                    self.command(Command::ReadLease(node));
+                }
+            }
         }
     }
 

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     base::time::Monotonic,
     liveness::LEAST_UNANSWERED,
-    ownership::command::LeaseWrite,
+    ownership::{command::LeaseWrite, times::RETRY},
     records::{Mode, NodeInterface, NodeName, Session},
 };
 
@@ -84,15 +84,31 @@ impl Nodes {
         judged.into_iter().map(|(interface, standing)| (interface, standing == Standing::OneWay)).collect()
     }
 
-    /// Records that a quorum finds a session unresponsive. Voters before this one have their turn
-    /// first.
-    pub(crate) fn on_unresponsive(&mut self, session: Session, round: u64, now: Monotonic) {
-        let Some(scale) = self.wire.scale else { return };
-        let Some(peer) = self.wire.plan.peers.iter().find(|peer| peer.session == session) else { return };
-        let Some(watched) = &peer.watched else { return };
-        let until = now + scale.turn() * watched.place;
+    /// Records that a quorum finds a session unresponsive, and returns its node. Voters before this
+    /// one have their turn first.
+    pub(crate) fn on_unresponsive(
+        &mut self,
+        session: Session,
+        round: u64,
+        now: Monotonic,
+    ) -> Option<NodeName> {
+        let scale = self.wire.scale?;
+        let peer = self.wire.plan.peers.iter().find(|peer| peer.session == session)?;
+        let until = now + scale.turn() * peer.watched.as_ref()?.place;
         let suspect = Suspect { session, round, step: Step::Waits { until } };
         self.wire.suspects.nodes.entry(peer.node.clone()).or_insert(suspect).round = round;
+        Some(peer.node.clone())
+    }
+
+    /// Records an expiry notice for another node's session. Returns the node, whose Lease is to be
+    /// read: the notice alone proves nothing. Returns none if the end is known, if a request about
+    /// the Lease is under way, or if one has just been sent.
+    pub(crate) fn on_notified_of(&mut self, session: Session, now: Monotonic) -> Option<NodeName> {
+        let name = self.others().find(|(_, member)| member.session() == Some(session))?.0.clone();
+        let member = self.members.get_mut(&name).filter(|member| !member.expiring && member.retry <= now)?;
+        member.expiring = true;
+        member.retry = now + RETRY;
+        Some(name)
     }
 
     /// Returns the suspects whose turn it is. Their Leases are to be read.

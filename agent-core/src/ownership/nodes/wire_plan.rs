@@ -75,6 +75,7 @@ impl Nodes {
     /// Returns the ended sessions for which this node sends another one expiry notices. The other
     /// node has invited it, and its Lease carries no other session yet. A node that ends its own
     /// session withdraws its invitations. A program heeds only notices for its own session.
+    /// The nodes that may take the VIPs are notified too: their watches may be dead.
     fn to_notify(&self, wid: Wid, name: &NodeName, member: &Member) -> Vec<Ended> {
         let lease = member.description().filter(|lease| lease.live_session().is_none());
         let is_invited =
@@ -84,7 +85,15 @@ impl Nodes {
         if paths.is_empty() {
             return Vec::new();
         }
-        lease.ended.iter().map(|session| Ended { session: *session, paths: paths.clone() }).collect()
+        let takers: Vec<Path> = self.partners().flat_map(|(partner, ..)| self.paths(partner)).collect();
+        // The last one is the one that they may hold to be alive.
+        let is_last = |session| lease.ended.last() == Some(session);
+        let ended = lease.ended.iter().map(|session| Ended {
+            session: *session,
+            paths: paths.clone(),
+            takers: if is_last(session) { takers.clone() } else { Vec::new() },
+        });
+        ended.collect()
     }
 
     /// Returns the node that answers for a VIP by its claim. It gets expiry notices if its session

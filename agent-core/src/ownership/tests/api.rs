@@ -70,6 +70,7 @@ impl Api {
             | Command::SetHeeding(_)
             | Command::NotifyFormer { .. }
             | Command::ListAnew
+            | Command::AvoidServer(_)
             | Command::Probe { .. }
             | Command::StopProbing { .. }
             | Command::Notify(_)
@@ -147,6 +148,7 @@ pub(super) fn outcome_for(request: &Command, failed: Failed) -> Event {
         | Command::SetHeeding(_)
         | Command::NotifyFormer { .. }
         | Command::ListAnew
+        | Command::AvoidServer(_)
         | Command::Probe { .. }
         | Command::StopProbing { .. }
         | Command::Notify(_)
@@ -179,6 +181,7 @@ pub(super) fn subject(request: &Command) -> Option<String> {
         | Command::SetHeeding(_)
         | Command::NotifyFormer { .. }
         | Command::ListAnew
+        | Command::AvoidServer(_)
         | Command::Probe { .. }
         | Command::StopProbing { .. }
         | Command::Notify(_)

@@ -23,7 +23,9 @@ impl Lines {
     /// none for a command that is not shown.
     pub(super) fn line(&mut self, command: &Command, now: Monotonic) -> Option<String> {
         let line = match command {
-            Command::SetPeers(_) | Command::SetWire(_) | Command::SetHeeding(_) => return None,
+            Command::SetPeers(_) | Command::SetWire(_) | Command::SetHeeding(_) | Command::AvoidServer(_) => {
+                return None;
+            }
             Command::NotifyFormer { vip, session, mac } => {
                 format!("tell {} of the end of {}{}", place(*mac), self.session_name(*session), which(*vip))
             }

@@ -17,7 +17,7 @@
 
 use super::world::*;
 use crate::{
-    liveness::{Answers, ExpiryNotice, Finding, Scale},
+    liveness::{Answers, ExpiryNotice, Finding, Path, Scale},
     ownership::{Event, LeaseOnly, Settings},
     records::{KeyId, LeaseRecord, Mode, Offer, Wid},
 };
@@ -26,11 +26,16 @@ mod choosing;
 mod contact;
 mod deleted;
 mod ending;
+mod notices_of_others;
 mod notified;
 mod planning;
 
 fn wid(node: &str) -> Wid {
     Wid::from_number(u64::from(node.as_bytes()[0]) << 32).expect("a number that is not zero")
+}
+
+fn path(node: &str) -> Path {
+    Path { interface: named("eth0"), mac: mac(node) }
 }
 
 fn wids(nodes: &str) -> Vec<Wid> {

@@ -40,6 +40,8 @@ pub(super) struct World {
     lease_deadline: Option<NewDeadline>,
     peers: BTreeSet<MacAddr>,
     plan: Plan,
+    /// The nodes whose API servers get no request for now.
+    pub(super) avoided: Vec<String>,
     /// True if the program heeds frames of wire failover.
     heeds: bool,
     /// The last command for each entry.
@@ -68,6 +70,7 @@ impl World {
             lease_deadline: None,
             peers: BTreeSet::new(),
             plan: Plan::default(),
+            avoided: Vec::new(),
             heeds: true,
             entries: BTreeMap::new(),
             lines: Lines::default(),
@@ -500,6 +503,7 @@ impl World {
             Command::SetDeadline(new_deadline) => self.lease_deadline = Some(*new_deadline),
             Command::SetPeers(peers) => self.peers.clone_from(peers),
             Command::SetWire(plan) => self.plan.clone_from(plan),
+            Command::AvoidServer(node) => self.avoided.push(node.to_string()),
             Command::SetHeeding(heeds) => self.heeds = *heeds,
             Command::SetEntry { vip, entry, home: _ } => {
                 self.entries.insert(*vip, *entry);

@@ -76,6 +76,7 @@ impl Cluster {
                 self.reader.read(Resource::EndpointSlices);
             }
             Effect::ListAnew => self.kube.list_anew(),
+            Effect::AvoidServer(node) => self.kube.avoid_server(&node),
             Effect::Watch(plan) => {
                 if let Some(detector) = &mut self.detector {
                     detector.set_plan(plan);

@@ -9,7 +9,7 @@ use super::*;
 async fn number_after(server: &Server, old: u64) -> Result<u64> {
     let end = Instant::now() + PATIENCE;
     loop {
-        let (number, _) = server.connect()?;
+        let number = server.credentials();
         if number != old || end < Instant::now() {
             return Ok(number);
         }
@@ -33,11 +33,11 @@ async fn a_client_certificate_is_replaced_when_its_key_is_too() -> Result<()> {
     fs::write(path("kubeconfig"), kubeconfig.to_string())?;
     let access = Access { kubeconfig: Some(path("kubeconfig")), context: None };
     let server = Server::find(&access, LIMITS).await?;
-    assert_eq!(server.connect()?.0, 0);
+    assert_eq!(server.credentials(), 0);
 
     fs::write(path("certificate"), certificate_in(SECOND))?;
     sleep(Duration::from_millis(2_500)).await;
-    assert_eq!(server.connect()?.0, 0, "a certificate without its key is not used");
+    assert_eq!(server.credentials(), 0, "a certificate without its key is not used");
     fs::write(path("key"), key(SECOND))?;
     assert_eq!(number_after(&server, 0).await?, 1);
     Ok(())

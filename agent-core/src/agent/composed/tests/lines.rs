@@ -98,6 +98,7 @@ fn cluster(effect: &ClusterEffect) -> String {
             format!("holder {} {}", named(*vip), if held.is_some() { "here" } else { "elsewhere" })
         }
         ClusterEffect::ListAnew => "list anew".to_owned(),
+        ClusterEffect::AvoidServer(node) => format!("avoid {node}"),
         ClusterEffect::ListSlices(_) => "list slices".to_owned(),
         ClusterEffect::Watch(_) => "watch".to_owned(),
         ClusterEffect::ForgetHolder(_, node) => format!("forget holder {node}"),

@@ -5,7 +5,7 @@ use super::*;
 
 #[test]
 fn the_end_of_a_session_is_reported_at_once_each_100_ms_for_10_s_then_each_second() {
-    let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")] }];
+    let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")], takers: Vec::new() }];
     let mut lan = Lan::start(Plan { ended, ..plan(Vec::new()) });
     let lines = lan.run(15_500);
     let often: Vec<_> = (0..=100).map(|nth| format!("{} tells h", nth * 100)).collect();
@@ -18,12 +18,39 @@ fn the_end_of_a_session_is_reported_at_once_each_100_ms_for_10_s_then_each_secon
 
 #[test]
 fn a_plan_that_says_the_same_tells_nothing_anew() {
-    let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")] }];
+    let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")], takers: Vec::new() }];
     let plan = Plan { ended, ..plan(Vec::new()) };
     let mut lan = Lan::start(plan.clone());
     lan.run(50);
     lan.monitor.set_plan(plan, at(50));
     assert_eq!(lan.run(99), [""; 0]);
+}
+
+#[test]
+fn the_nodes_that_may_take_an_ended_session_s_vips_are_notified_twice() {
+    let takers = vec![path(b'x', "eth0"), path(b'y', "eth0")];
+    let ended = vec![Ended { session: session(b'h'), paths: vec![path(b'h', "eth0")], takers }];
+    let plan = Plan { ended, ..plan(Vec::new()) };
+    let mut lan = Lan::start(plan.clone());
+    let mut lines = lan.run(150);
+    lan.monitor.set_plan(plan, at(150));
+    lines.extend(lan.run(1_000));
+    lines.retain(|line| !line.ends_with(" h"));
+    assert_eq!(lines, ["0 tells x", "0 tells y", "100 tells x", "100 tells y"]);
+}
+
+#[test]
+fn an_expiry_notice_for_another_nodes_session_is_reported_whoever_the_node_is() {
+    let mut lan = Lan::start(plan(vec![contact(b'x')]));
+    for (now, ended) in [(50, b'x'), (60, b'z')] {
+        lan.run(now);
+        let frame = Frame::ended(session(ended));
+        let received = Received { interface: "eth0".into(), from: path(b'x', "eth0").mac, frame };
+        lan.monitor.on_frame(received, at(now));
+    }
+    lan.run(100);
+    lan.found.retain(|line| line.contains("expired"));
+    assert_eq!(lan.found, ["50 x has expired", "60 z has expired"]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ fn a_vote_request_that_too_few_second_is_repeated_after_30_ms_and_changes_nothin
     let asks = ["1300 asks x", "1300 asks y", "1330 asks x", "1330 asks y"];
     assert_eq!(lan.run(1_335), asks);
     assert_eq!(lan.run(5_000).iter().filter(|line| line.ends_with("unresponsive")).count(), 0);
-    let requested: std::collections::BTreeSet<_> = lan.requested.iter().collect();
+    let requested: BTreeSet<_> = lan.requested.iter().collect();
     assert_eq!(requested.len() * 2, lan.requested.len(), "each request has its own number");
 }
 

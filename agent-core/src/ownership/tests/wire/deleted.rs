@@ -129,7 +129,7 @@ fn a_node_is_notified_of_its_end_although_its_lease_was_deleted() {
     suspect(&mut world, "b");
     assert_eq!(world.answer(), [CREATE]);
     assert_eq!(world.answer(), [TAKE]);
-    assert_eq!(world.plan().ended, [Ended { session: session("b", 1), paths }]);
+    assert_eq!(world.plan().ended, [Ended { session: session("b", 1), paths, takers: vec![path("c")] }]);
     assert!(world.answer().contains(&"tell b of the end of b1".to_owned()));
     assert!(world.plan().peers.iter().all(|peer| peer.node.as_str() != "b"), "it is pinged no longer");
     world.after(REST + RENEWAL);

@@ -10,6 +10,7 @@ const EXPIRE: &str = "write lease of b: no session, ended b1, 4s";
 fn a_suspects_lease_is_read_its_session_ended_and_its_vip_taken() {
     let mut world = watching("a c", &["b", "c"]);
     assert_eq!(suspect(&mut world, "b"), [READ]);
+    assert_eq!(world.avoided, ["b"], "the node may run an API server");
     assert_eq!(world.answer(), [EXPIRE]);
     assert_eq!(world.answer(), ["write claim: held by a1, epoch 2"]);
     let held = ["tell b of the end of b1", "entry held", "tell: held, from b"];

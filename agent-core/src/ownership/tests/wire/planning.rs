@@ -1,11 +1,7 @@
 //! The nodes that a monitor pings, and those to which it sends expiry notices.
 
 use super::*;
-use crate::liveness::{Ended, Path, Plan};
-
-fn path(node: &str) -> Path {
-    Path { interface: named("eth0"), mac: mac(node) }
-}
+use crate::liveness::{Ended, Plan};
 
 #[test]
 fn a_node_pings_those_that_invite_it_and_those_that_it_invites() {
@@ -82,7 +78,7 @@ fn a_node_is_pinged_over_each_segment_that_both_are_on() {
 
 #[test]
 fn the_end_of_a_session_is_reported_until_the_lease_has_another_or_is_gone() {
-    let notified = vec![Ended { session: session("b", 1), paths: vec![path("b")] }];
+    let notified = vec![Ended { session: session("b", 1), paths: vec![path("b")], takers: vec![path("c")] }];
     let over = |world: &mut World| {
         let ended = LeaseRecord { session: None, ended: vec![session("b", 1)], ..world.stored_lease("b") };
         world.lease(ended);

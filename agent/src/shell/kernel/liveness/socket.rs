@@ -109,20 +109,22 @@ impl AsFd for WireSocket {
     }
 }
 
-/// Passes vote requests and votes that were sent to this host. The thread has priority over others of
-/// the host, so frames that are not for it must not wake it. Offsets count from behind the `EtherType`.
-fn for_the_agent() -> [libc::sock_filter; 9] {
+/// Passes vote requests, votes and expiry notices that were sent to this host. The thread has priority
+/// over others of the host, so frames that are not for it must not wake it. Offsets count from behind
+/// the `EtherType`.
+fn for_the_agent() -> [libc::sock_filter; 10] {
     const MAGIC: u32 = 0;
     const TYPE: u32 = 4;
 
     [
         load_word(beside(libc::SKF_AD_PKTTYPE)),
-        step(JUMP_IF_EQUAL, libc::PACKET_HOST.into(), 0, 5),
+        step(JUMP_IF_EQUAL, libc::PACKET_HOST.into(), 0, 6),
         load_word(MAGIC),
-        step(JUMP_IF_EQUAL, u32::from_be_bytes(WireFrame::MAGIC), 0, 3),
+        step(JUMP_IF_EQUAL, u32::from_be_bytes(WireFrame::MAGIC), 0, 4),
         load_byte(TYPE),
-        step(JUMP_IF_EQUAL, WireType::VoteRequest as u32, 2, 0),
-        step(JUMP_IF_EQUAL, WireType::Vote as u32, 1, 0),
+        step(JUMP_IF_EQUAL, WireType::VoteRequest as u32, 3, 0),
+        step(JUMP_IF_EQUAL, WireType::Vote as u32, 2, 0),
+        step(JUMP_IF_EQUAL, WireType::Ended as u32, 1, 0),
         drop_frame(),
         step(RETURN, u32::MAX, 0, 0),
     ]
@@ -134,7 +136,8 @@ fn read(frame: &WireFrame, keys: &Keys) -> Option<Frame> {
     let kind = match frame.kind()? {
         WireType::VoteRequest => Kind::VoteRequest,
         WireType::Vote => Kind::Vote,
-        WireType::Ping | WireType::Echo | WireType::Ended => return None,
+        WireType::Ended => Kind::Ended,
+        WireType::Ping | WireType::Echo => return None,
     };
     let key = keys.get(KeyId(frame.key()))?;
     if !frame.is_signed(key.sip()) {

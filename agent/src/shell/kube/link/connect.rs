@@ -9,9 +9,14 @@
 //! kube's `ClientBuilder` cannot do this, so this module composes its layers. It leaves out the
 //! retries: a request has one deadline, and the core decides by its result.
 
-use std::{net::IpAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
+};
 
-use http::uri::Scheme;
+use http::{Uri, uri::Scheme};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Builder, connect::HttpConnector},
@@ -26,7 +31,10 @@ use thiserror::Error;
 use tower::{BoxError, ServiceBuilder};
 use tracing::warn;
 
-use super::credentials::{CredentialError, Credentials, Way};
+use super::{
+    credentials::{CredentialError, Credentials, Way},
+    servers::{Route, Servers},
+};
 use crate::{
     cli::AccessArgs,
     shell::endpoints::metrics::{ApiMetrics, LeaseMetrics},
@@ -118,6 +126,12 @@ impl Limits {
         self.lease.saturating_sub(self.margin)
     }
 
+    /// Returns the time without an answer after which a request is sent by another route too. An
+    /// attempt to connect goes on meanwhile: a busy server may need longer for TLS.
+    pub fn hedge(self) -> Duration {
+        self.renewal() / 8
+    }
+
     /// Returns the longest time without an event of the Leases while this node renews its own.
     pub fn silence(self) -> Duration {
         self.lease / 2
@@ -129,11 +143,12 @@ impl Limits {
     }
 }
 
-/// A way to the API server; each [`Server::connect`] has connections of its own.
+/// A way to the API servers.
 #[derive(Clone, Debug)]
 pub struct Server {
     config: Config,
     credentials: Arc<Credentials>,
+    servers: Arc<Servers>,
     limits: Limits,
     requests: ApiMetrics,
     renewals: LeaseMetrics,
@@ -171,14 +186,21 @@ impl Server {
     fn new(config: Config, limits: Limits) -> Result<Self, ConnectError> {
         let prepare = Box::new(move |config| way(config, limits));
         let credentials = Credentials::read(config.clone(), prepare)?.into();
+        // An endpoint is known by its certificate, and serves no path of a proxy in front of it.
+        let has_direct = !config.accept_invalid_certs && matches!(config.cluster_url.path(), "" | "/");
+        let servers = Servers::start(has_direct).into();
         let (requests, renewals) = (ApiMetrics::default(), LeaseMetrics::default());
-        Ok(Self { config, credentials, limits, requests, renewals })
+        Ok(Self { config, credentials, servers, limits, requests, renewals })
     }
 
     /// Counts the requests of these connections in `requests` and `renewals`.
     #[must_use]
     pub fn metered(self, requests: &ApiMetrics, renewals: &LeaseMetrics) -> Self {
         Self { requests: requests.clone(), renewals: renewals.clone(), ..self }
+    }
+
+    pub(crate) fn servers(&self) -> &Servers {
+        &self.servers
     }
 
     pub(crate) fn requests(&self) -> &ApiMetrics {
@@ -210,21 +232,21 @@ impl Server {
         self.limits
     }
 
-    /// Returns a client with its own connections, which open when they are needed, and the number
-    /// of the credentials that they use.
-    pub fn connect(&self) -> Result<(u64, Client), ConnectError> {
+    /// Returns a client with its own connections by a route, which open when they are needed, and the
+    /// number of the credentials that they use.
+    pub(crate) fn connect(&self, route: Route) -> Result<(u64, Client), ConnectError> {
         let (number, Way(open)) = self.credentials.current();
         let failed = |source| ConnectError::Client { server: self.url(), source: Box::new(source) };
-        Ok((number, open().map_err(failed)?))
+        Ok((number, open(route).map_err(failed)?))
     }
 
     /// Returns the number of the present credentials, which grows with each change of their files.
-    pub(crate) fn credentials(&self) -> u64 {
+    pub fn credentials(&self) -> u64 {
         self.credentials.current().0
     }
 }
 
-fn way(config: Config, limits: Limits) -> kube::Result<Way> {
+fn way(mut config: Config, limits: Limits) -> kube::Result<Way> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
     tcp.set_nodelay(true);
@@ -232,6 +254,9 @@ fn way(config: Config, limits: Limits) -> kube::Result<Way> {
     tcp.set_keepalive_interval(Some(limits.probing()));
     tcp.set_keepalive_retries(Some(2));
     tcp.set_tcp_user_timeout(Some(limits.silence()));
+    // The certificate must have the name of the configured server, on each route.
+    let name = || config.cluster_url.host().map(|host| host.trim_matches(['[', ']']).to_owned());
+    config.tls_server_name = config.tls_server_name.take().or_else(name);
     let tls = config.rustls_https_connector_with_connector(tcp)?;
     let mut connector = TimeoutConnector::new(tls);
     connector.set_connect_timeout(Some(limits.renewal()));
@@ -240,9 +265,13 @@ fn way(config: Config, limits: Limits) -> kube::Result<Way> {
     // These show now if they cannot be used. A client needs a runtime, and is made later.
     config.auth_layer()?;
     config.extra_headers_layer()?;
-    let open = move || {
+    let open = move |route: Route| {
+        let mut to = config.clone();
+        if let Some(address) = route.address() {
+            to.cluster_url = url_of(config.cluster_url.scheme(), address);
+        }
         let service = ServiceBuilder::new()
-            .layer(config.base_uri_layer())
+            .layer(to.base_uri_layer())
             .option_layer(config.auth_layer()?)
             .layer(config.extra_headers_layer()?)
             .map_err(BoxError::from)
@@ -250,6 +279,12 @@ fn way(config: Config, limits: Limits) -> kube::Result<Way> {
         Ok(Client::new(service, config.default_namespace.clone()))
     };
     Ok(Way(Arc::new(open)))
+}
+
+fn url_of(scheme: Option<&Scheme>, address: SocketAddr) -> Uri {
+    let scheme = scheme.cloned().unwrap_or(Scheme::HTTPS);
+    let url = Uri::builder().scheme(scheme).authority(address.to_string()).path_and_query("/");
+    url.build().expect("invariant: an address with its port is an authority")
 }
 
 async fn kubeconfig(paths: &PathBuf, context: Option<&String>) -> Result<Config, ConnectError> {

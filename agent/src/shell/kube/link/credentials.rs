@@ -19,6 +19,7 @@ use rustls::pki_types::{
 use thiserror::Error;
 use tracing::{info, warn};
 
+use super::servers::Route;
 use crate::shell::logging::errors::chain;
 
 #[cfg(test)]
@@ -51,9 +52,9 @@ pub enum CredentialError {
     },
 }
 
-/// A way to open connections with credentials that do not change.
+/// A way to open connections with credentials that do not change, by a route.
 #[derive(Clone)]
-pub(crate) struct Way(pub(crate) Arc<dyn Fn() -> kube::Result<Client> + Send + Sync>);
+pub(crate) struct Way(pub(crate) Arc<dyn Fn(Route) -> kube::Result<Client> + Send + Sync>);
 
 impl fmt::Debug for Way {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

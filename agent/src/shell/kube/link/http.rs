@@ -1,11 +1,18 @@
-//! Connections to the API server: each request has a deadline, and one result.
+//! Connections to the API servers: each request has a deadline, and one result.
 //!
 //! kube's `Client` sends. Its `request_text` is not used for single answers: it hides the header
 //! `Retry-After`, has no limit for the length, and holds each answer twice.
 
-use std::{sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
-use futures::{StreamExt as _, stream::BoxStream};
+use futures::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::BoxStream};
 use http::{Request, Response, StatusCode, header::RETRY_AFTER};
 use http_body_util::BodyExt as _;
 use kube::{
@@ -14,13 +21,18 @@ use kube::{
     core::{Status, WatchEvent},
 };
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::{
+    sync::{Semaphore, watch},
+    time::{Instant, timeout},
+};
 use vipward_core::base::legible::Excerpt;
 
 use super::{
     call::Call,
     connect::{ConnectError, Server},
     error::{ConnectionError, RequestError},
+    race::{Attempt, Race, Step, is_open},
+    servers::Route,
 };
 
 #[cfg(test)]
@@ -32,87 +44,232 @@ const MAX_ANSWER: usize = 256 * 1024 * 1024;
 /// Length to which the text of a refusal is cut, in characters, when it may be a page of HTML.
 const MAX_TEXT: usize = 512;
 
+/// Most requests of these connections that go out twice because they are late.
+const MOST_LATE: usize = 4;
+
 /// The events of a watch. A drop ends the watch. Waiting for the next event is safe to cancel.
 pub(crate) type Events = BoxStream<'static, Result<WatchEvent<Box<RawValue>>, RequestError>>;
 
-/// Connections to the API server for one purpose.
+/// Connections to the API servers for one purpose.
 pub(crate) struct Connections {
     server: Server,
-    current: Mutex<Numbered>,
+    /// True if a request is sent by another route too when it has no answer in time.
+    is_hedged: bool,
+    /// Places for requests that are late and go out twice. They are few, so that servers which are slow
+    /// get no more requests for it.
+    late: Semaphore,
+    clients: Mutex<BTreeMap<Route, Numbered>>,
+    /// Number of requests so far.
+    turns: AtomicUsize,
 }
 
 struct Numbered {
     number: u64,
     /// The number of the credentials.
     credentials: u64,
+    /// Shows when the route's connections are given up.
+    falls: watch::Receiver<u64>,
     client: Client,
 }
 
+/// Sends a request once. The receiver shows when the route's connections are given up.
+trait Sends<T>:
+    Fn(Client, Request<Vec<u8>>, watch::Receiver<u64>) -> BoxFuture<'static, Result<T, RequestError>>
+{
+}
+
+impl<T, F> Sends<T> for F where
+    F: Fn(Client, Request<Vec<u8>>, watch::Receiver<u64>) -> BoxFuture<'static, Result<T, RequestError>>
+{
+}
+
 impl Connections {
+    /// Opens connections that send each request once.
     pub(crate) fn open(server: &Server) -> Result<Self, ConnectError> {
-        let (credentials, client) = server.connect()?;
-        let current = Mutex::new(Numbered { number: 0, credentials, client });
-        Ok(Self { server: server.clone(), current })
+        Self::new(server, false)
+    }
+
+    /// Opens connections that send a request by another route too when it has no answer in time. Its
+    /// writes must be creations or merge patches that expect a version.
+    pub(crate) fn hedged(server: &Server) -> Result<Self, ConnectError> {
+        Self::new(server, true)
+    }
+
+    fn new(server: &Server, is_hedged: bool) -> Result<Self, ConnectError> {
+        let clients = Mutex::new(BTreeMap::new());
+        let (late, turns) = (Semaphore::new(MOST_LATE), AtomicUsize::new(0));
+        let this = Self { server: server.clone(), is_hedged, late, clients, turns };
+        this.client(Route::Configured(0))?;
+        Ok(this)
     }
 
     /// Returns the text of a good answer, if it comes completely within `limit`.
     pub(crate) async fn send(&self, call: Call, limit: Duration) -> Result<String, RequestError> {
-        let server = self.server.url();
-        self.within(call, limit, async |client, request| {
-            let answer = client.send(request.map(Body::from)).await;
-            read(answer.map_err(|error| failed(&server, error))?, &server).await
+        let end = Instant::now() + limit;
+        let (answer, may_be_done) = self.send_within(&call, limit).await;
+        match answer {
+            Err(error) if may_be_done && error.is_status(409) => self.read_back(&call, error, end).await,
+            answer => answer,
+        }
+    }
+
+    async fn send_within(&self, call: &Call, limit: Duration) -> (Result<String, RequestError>, bool) {
+        let server: Arc<str> = self.server.url().into();
+        self.within(call, limit, self.is_hedged, |client: Client, request: Request<Vec<u8>>, _| {
+            let server = Arc::clone(&server);
+            async move {
+                let answer = client.send(request.map(Body::from)).await;
+                read(answer.map_err(|error| failed(&server, error))?, &server).await
+            }
+            .boxed()
         })
         .await
     }
 
-    /// Returns the events of a watch, if it begins within `limit`.
-    pub(crate) async fn watch(&self, call: Call, limit: Duration) -> Result<Events, RequestError> {
-        let server = self.server.url();
-        self.within(call, limit, async |client, request| match client.request_events(request).await {
-            Ok(events) => Ok(events.map(move |event| event.map_err(|error| failed(&server, error))).boxed()),
-            Err(error) => Err(failed(&server, error)),
-        })
-        .await
-    }
-
-    /// Runs `send` within `limit`, and counts the request and a failure.
-    async fn within<T>(
+    /// Finds out by the object if an earlier attempt of a write was carried out, after a conflict.
+    async fn read_back(
         &self,
-        Call { resource, verb, request }: Call,
-        limit: Duration,
-        send: impl AsyncFnOnce(Client, Request<Vec<u8>>) -> Result<T, RequestError>,
-    ) -> Result<T, RequestError> {
-        self.server.requests().sent(resource, verb);
-        let (number, client) = self.current();
-        let answer = timeout(limit, send(client, request)).await.unwrap_or_else(|_| {
-            self.replace(number);
-            Err(RequestError::Deadline { server: self.server.url(), limit })
+        call: &Call,
+        conflict: RequestError,
+        end: Instant,
+    ) -> Result<String, RequestError> {
+        let Some(get) = call.read_back() else { return Err(conflict) };
+        match self.send_within(&get, end.saturating_duration_since(Instant::now())).await.0 {
+            Ok(object) if call.has_written(&object) => Ok(object),
+            Ok(_) => Err(conflict),
+            Err(error) if error.is_status(404) => Err(conflict),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Returns the events of a watch, if it begins within `limit`. They end when its route is given up.
+    pub(crate) async fn watch(&self, call: Call, limit: Duration) -> Result<Events, RequestError> {
+        let server: Arc<str> = self.server.url().into();
+        let begun = self.within(&call, limit, true, |client: Client, request, mut falls| {
+            let server = Arc::clone(&server);
+            async move {
+                let events = client.request_events(request).await.map_err(|error| failed(&server, error))?;
+                let events = events.map(move |event| event.map_err(|error| failed(&server, error)));
+                Ok(events.take_until(Box::pin(async move { falls.changed().await })).boxed())
+            }
+            .boxed()
         });
-        answer.inspect_err(|error| self.server.requests().failed(resource, error.kind()))
+        begun.await.0
     }
 
-    /// Returns the present connections: new ones if the credentials have changed. A watch keeps the
-    /// connection on which it began.
-    fn current(&self) -> (u64, Client) {
+    /// Runs `send` within `limit`, by one route after the other if it is hedged, and counts the requests
+    /// and a failure. Also returns true if another attempt than the one that was answered may have been
+    /// carried out.
+    async fn within<T: 'static>(
+        &self,
+        call: &Call,
+        limit: Duration,
+        is_hedged: bool,
+        send: impl Sends<T>,
+    ) -> (Result<T, RequestError>, bool) {
+        let turn = self.turns.fetch_add(1, Ordering::Relaxed);
+        let mut race = Race::start(is_hedged, self.server.limits().hedge(), turn);
+        let in_time = timeout(limit, self.run(&mut race, call, send)).await;
+        let result = in_time.unwrap_or_else(|_| {
+            for attempt in &race.open {
+                self.server.servers().failed(attempt.route, attempt.sent_at, Instant::now());
+                self.replace(attempt);
+            }
+            let none = || Err(RequestError::Deadline { server: self.server.url(), limit });
+            race.last.take().unwrap_or_else(none)
+        });
+        if let Err(error) = &result {
+            self.server.requests().failed(call.resource, error.kind());
+        }
+        (result, race.tried.len() > 1)
+    }
+
+    async fn run<T: 'static>(
+        &self,
+        race: &mut Race<T>,
+        call: &Call,
+        send: impl Sends<T>,
+    ) -> Result<T, RequestError> {
+        let servers = self.server.servers();
+        let mut late = None;
+        loop {
+            if let Some(route) = race.next(servers) {
+                match self.client(route) {
+                    Ok((number, client, falls)) => {
+                        self.server.requests().sent(call.resource, call.verb);
+                        race.add(route, number, send(client, call.request.clone(), falls.clone()), falls);
+                    }
+                    Err(error) => race.last = Some(Err(error.into())),
+                }
+            }
+            match race.wait().await {
+                Step::Answered(attempt, result) => {
+                    self.judge(&attempt, &race.open, &result);
+                    if !is_open(&result) {
+                        return result;
+                    }
+                    race.is_due = !matches!(result, Err(RequestError::Refused { .. }));
+                    race.last = Some(result);
+                }
+                Step::Late => {
+                    late = late.or_else(|| self.late.try_acquire().ok());
+                    let is_avoided = |attempt: &Attempt| servers.is_avoided(attempt.route, Instant::now());
+                    race.is_due = late.is_some() || race.open.iter().any(is_avoided);
+                }
+                Step::Fallen => race.is_due = true,
+                Step::Over(result) => return result,
+            }
+        }
+    }
+
+    /// Records what the answer to an attempt shows about its route, and about those of attempts that
+    /// have none yet.
+    fn judge<T>(&self, attempt: &Attempt, open: &[Attempt], result: &Result<T, RequestError>) {
+        let (servers, now) = (self.server.servers(), Instant::now());
+        if matches!(result, Ok(_) | Err(RequestError::Refused { .. })) {
+            servers.answered(attempt.route, now);
+            for late in open {
+                servers.overtaken(late.route, late.sent_at, now);
+            }
+        } else {
+            servers.failed(attempt.route, attempt.sent_at, Instant::now());
+        }
+    }
+
+    /// Returns the present connections of a route: new ones if the credentials have changed, or if they
+    /// were given up. A watch keeps the connection on which it began.
+    fn client(&self, route: Route) -> Result<(u64, Client, watch::Receiver<u64>), ConnectError> {
         let credentials = self.server.credentials();
-        let mut current = self.current.lock().expect("invariant: no thread panics with this lock");
-        if current.credentials != credentials {
-            self.renew(&mut current);
+        let mut clients = self.clients.lock().expect("invariant: no thread panics with this lock");
+        let known = clients.get(&route);
+        let is_good = |known: &Numbered| {
+            known.credentials == credentials && known.falls.has_changed().is_ok_and(|fallen| !fallen)
+        };
+        if !known.is_some_and(is_good) {
+            let number = known.map_or(0, |known| known.number + 1);
+            let falls = self.server.servers().falls(route);
+            match self.server.connect(route) {
+                Ok((credentials, client)) => {
+                    // Those of routes that are gone are of no use.
+                    clients.retain(|_, known| known.falls.has_changed().is_ok());
+                    clients.insert(route, Numbered { number, credentials, falls, client });
+                }
+                Err(error) if known.is_none() => return Err(error),
+                Err(_) => {}
+            }
         }
-        (current.number, current.client.clone())
+        let known = clients.get(&route).expect("invariant: it was there, or was made");
+        Ok((known.number, known.client.clone(), known.falls.clone()))
     }
 
-    /// Opens new connections for the next request: if one hangs, all may be dead.
-    fn replace(&self, number: u64) {
-        let mut current = self.current.lock().expect("invariant: no thread panics with this lock");
-        if current.number == number {
-            self.renew(&mut current);
-        }
-    }
-
-    fn renew(&self, current: &mut Numbered) {
-        if let Ok((credentials, client)) = self.server.connect() {
-            *current = Numbered { number: current.number + 1, credentials, client };
+    /// Opens new connections for the next request by a route: if one hangs, all may be dead.
+    fn replace(&self, attempt: &Attempt) {
+        let mut clients = self.clients.lock().expect("invariant: no thread panics with this lock");
+        if let Some(known) = clients.get_mut(&attempt.route).filter(|known| known.number == attempt.number)
+            && let Ok((credentials, client)) = self.server.connect(attempt.route)
+        {
+            let falls = self.server.servers().falls(attempt.route);
+            *known = Numbered { number: attempt.number + 1, credentials, falls, client };
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use std::{
     collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
     sync::{Arc, LazyLock},
 };
 
 use ipnet::IpNet;
 use k8s_openapi::api::{
     core::v1::{LoadBalancerIngress, LoadBalancerStatus, NodeAddress, NodeCondition, ServicePort, Taint},
-    discovery::v1::EndpointConditions,
+    discovery::v1::{EndpointConditions, EndpointPort},
 };
 use serde::Deserialize;
 use thiserror::Error;
@@ -44,6 +45,8 @@ mod tests;
 const VIPWARD: &str = "vipward.io/v1alpha1";
 /// The label that names the Service of an `EndpointSlice`.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
+/// The slice that the API servers write themselves.
+const API_SERVERS: &str = "kubernetes";
 /// The annotation of a Namespace whose Services may share their VIPs with those of others.
 const SHARE_WITH: &str = "vipward.io/share-with";
 /// The taint of a node that an operator has declared dead.
@@ -131,8 +134,8 @@ pub(crate) fn parse(
             Parsed::new(name, version, Seen::Service(Box::new(record)))
         }
         Resource::EndpointSlices => slice(serde_json::from_str(object)?),
-        Resource::ApiServers => api_servers(serde_json::from_str(object)?),
-        Resource::Nodes => node(serde_json::from_str(object)?),
+        Resource::ApiServers => api_servers(serde_json::from_str(object)?, kube),
+        Resource::Nodes => node(serde_json::from_str(object)?, kube),
         Resource::Namespaces => namespace(serde_json::from_str(object)?, reading),
         Resource::ServiceCidrs => service_cidr(serde_json::from_str(object)?),
         Resource::VirtualIps => {
@@ -186,9 +189,15 @@ pub(crate) fn gone(resource: Resource, name: &str, kube: &Kube) -> Option<Seen> 
         }
         Resource::ApiServers => {
             let (_, slice) = in_namespace()?;
+            if slice == API_SERVERS {
+                kube.server.servers().set_endpoints(Vec::new());
+            }
             Seen::ApiServers { slice: slice.into(), addresses: Vec::new() }
         }
-        Resource::Nodes => Seen::NodeGone(name.into()),
+        Resource::Nodes => {
+            kube.server.servers().set_node(name.into(), Vec::new());
+            Seen::NodeGone(name.into())
+        }
         Resource::Namespaces => Seen::NamespaceGone(name.into()),
         Resource::ServiceCidrs => Seen::ServiceCidr { name: name.into(), nets: Vec::new() },
         Resource::VirtualIps => {
@@ -412,6 +421,8 @@ struct EndpointSlice {
     address_type: String,
     #[serde(default)]
     endpoints: Option<Vec<Endpoint>>,
+    #[serde(default)]
+    ports: Option<Vec<EndpointPort>>,
 }
 
 #[derive(Deserialize)]
@@ -425,7 +436,7 @@ struct Endpoint {
     conditions: EndpointConditions,
 }
 
-fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> Parsed {
+fn slice(EndpointSlice { metadata, address_type, endpoints, .. }: EndpointSlice) -> Parsed {
     let full_name = full_name(&metadata);
     let of = metadata.label(SERVICE_NAME).unwrap_or_default();
     let is_ipv6 = address_type == "IPv6";
@@ -454,11 +465,19 @@ fn slice(EndpointSlice { metadata, address_type, endpoints }: EndpointSlice) -> 
 }
 
 /// Reads a slice in the namespace `default`.
-fn api_servers(EndpointSlice { metadata, endpoints, .. }: EndpointSlice) -> Parsed {
+fn api_servers(EndpointSlice { metadata, endpoints, ports, .. }: EndpointSlice, kube: &Kube) -> Parsed {
     let is_used = metadata.label(SERVICE_NAME) == Some("kubernetes");
     let endpoints = endpoints.filter(|_| is_used).unwrap_or_default();
-    let addresses = endpoints.iter().flat_map(|endpoint| &endpoint.addresses);
-    let addresses = addresses.filter_map(|address| address.parse().ok()).collect();
+    let of = |endpoint: &Endpoint| -> Vec<IpAddr> {
+        endpoint.addresses.iter().filter_map(|address| address.parse().ok()).collect()
+    };
+    let ready = endpoints.iter().filter(|endpoint| endpoint.conditions.ready != Some(false)).flat_map(of);
+    let port = ports.unwrap_or_default().first().and_then(|port| u16::try_from(port.port?).ok());
+    let sockets = ready.filter_map(|address| Some(SocketAddr::new(address, port?))).collect();
+    if metadata.name == API_SERVERS {
+        kube.server.servers().set_endpoints(sockets);
+    }
+    let addresses = endpoints.iter().flat_map(of).collect();
     let seen = Seen::ApiServers { slice: metadata.name.as_str().into(), addresses };
     Parsed { is_used, ..Parsed::new(full_name(&metadata), metadata.resource_version, seen) }
 }
@@ -489,7 +508,7 @@ struct NodeStatus {
     addresses: Option<Vec<NodeAddress>>,
 }
 
-fn node(Node { metadata, spec, status }: Node) -> Parsed {
+fn node(Node { metadata, spec, status }: Node, kube: &Kube) -> Parsed {
     let conditions = status.conditions.unwrap_or_default();
     let is_true =
         |kind: &str| conditions.iter().any(|condition| condition.type_ == kind && condition.status == "True");
@@ -502,8 +521,9 @@ fn node(Node { metadata, spec, status }: Node) -> Parsed {
         out_of_service: spec.taints.iter().flatten().any(|taint| taint.key == OUT_OF_SERVICE),
     };
     let addresses = status.addresses.iter().flatten().filter_map(|entry| entry.address.parse().ok());
-    let seen =
-        Seen::Node { record, addresses: addresses.collect(), pod_cidrs: nets(spec.pod_cidrs.as_deref()) };
+    let addresses: Vec<IpAddr> = addresses.collect();
+    kube.server.servers().set_node(record.name.clone(), addresses.clone());
+    let seen = Seen::Node { record, addresses, pod_cidrs: nets(spec.pod_cidrs.as_deref()) };
     Parsed::new(metadata.name.into(), metadata.resource_version, seen)
 }
 

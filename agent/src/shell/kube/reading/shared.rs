@@ -68,6 +68,12 @@ impl Kube {
         self.alarm.list_anew();
     }
 
+    /// Sends no request to an API server on this node for now. The watches there begin anew on
+    /// another.
+    pub fn avoid_server(&self, node: &NodeName) {
+        self.server.servers().avoid(node, Instant::now());
+    }
+
     /// Returns the uid of the VIP's claim, in its last known state.
     pub(crate) fn claim_uid(&self, vip: IpAddr) -> Option<Arc<str>> {
         self.claims.latest(vip)?.uid

@@ -1,7 +1,7 @@
 //! Writes: sends the core's requests to the API server, and reports the outcomes.
 //!
-//! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in queues with
-//! connections of their own, so that no number of claims delays a renewal. Jobs about one VIP (one
+//! Each request has one deadline, below the lease duration, and one outcome. Jobs wait in queues of
+//! their own, so that no number of claims delays a renewal. Jobs about one VIP (one
 //! Lease, one Service) run in order, each after the outcome of the one before. Jobs about different
 //! VIPs run side by side. A job that takes a VIP without a holder waits for all other jobs. There may
 //! be thousands of them, so their number at a time follows the API server's speed. A handover must be
@@ -12,7 +12,7 @@ mod leasing;
 mod reply;
 mod worker;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use tokio::{sync::mpsc, task::JoinSet};
 use vipward_core::{
@@ -34,7 +34,11 @@ use super::{
 };
 use crate::shell::{
     endpoints::metrics::{ApiMetrics, Lane, Pending},
-    kube::{kinds::resource::Resource, link::connect::ConnectError, reading::shared::Kube},
+    kube::{
+        kinds::resource::Resource,
+        link::{connect::ConnectError, http::Connections},
+        reading::shared::Kube,
+    },
 };
 
 /// Number of places for claims that cannot wait, besides those for the others.
@@ -101,17 +105,20 @@ impl Requests {
         let limits = kube.server.limits();
 
         let (own, jobs) = mpsc::unbounded_channel();
-        let renewer = Renewer::new(Worker::open(kube, limits.renewal())?);
+        let for_leases = Arc::new(Connections::hedged(&kube.server)?);
+        let for_claims = Arc::new(Connections::hedged(&kube.server)?);
+        let on = |connections: &Arc<_>, limit| Worker::on(kube, Arc::clone(connections), limit);
+        let renewer = Renewer::new(on(&for_leases, limits.renewal()), on(&for_claims, limits.renewal()));
         let work = async move |(_pending, job)| Some(Reply::Ownership(renewer.lease(job).await));
         tasks.spawn(request_queue::run(jobs, || Limit::of(1), |_| false, work, replies.clone()));
 
         let (leases, jobs) = mpsc::unbounded_channel();
-        let worker = Worker::open(kube, limits.renewal())?;
+        let worker = on(&for_leases, limits.renewal());
         let work = async move |(_pending, job)| Some(Reply::Ownership(worker.lease(job).await));
         tasks.spawn(request_queue::run(jobs, || Limit::of(LEASES), |_| false, work, replies.clone()));
 
         let (claims, jobs) = mpsc::unbounded_channel();
-        let worker = Worker::open(kube, limits.request())?;
+        let worker = on(&for_claims, limits.request());
         let load = worker.load();
         let of_claims = load.clone();
         let limit = move || Limit { all: of_claims.limit() + URGENT_CLAIMS, patient: of_claims.limit() };

@@ -156,7 +156,8 @@ impl PingLoop {
     fn find_interfaces(&mut self, now: Boottime) -> Result<(), PingerError> {
         let Some(plan) = &self.wanted else { return Ok(()) };
         let ids = plan.ids();
-        let ended = plan.ended.iter().flat_map(|ended| &ended.paths).map(|path| &path.interface);
+        let ended = plan.ended.iter().flat_map(|ended| ended.paths.iter().chain(&ended.takers));
+        let ended = ended.map(|path| &path.interface);
         let names: BTreeSet<&Arc<str>> = ids.iter().map(|(_, interface)| interface).chain(ended).collect();
         // An interface that is gone has no index, and no peers.
         let found =

@@ -57,7 +57,6 @@ fn vote_requests_and_votes_are_read_if_their_tag_is_right() {
         ("about no session", frame(WireType::VoteRequest, 2, &no_session), None),
         ("a ping, which is the program's", frame(WireType::Ping, 2, &FIELDS), None),
         ("an echo", frame(WireType::Echo, 2, &FIELDS), None),
-        ("an end", frame(WireType::Ended, 2, &FIELDS), None),
     ];
     for (what, frame, wanted) in rows {
         assert_eq!(read(&frame, &has), wanted, "{what}");
@@ -95,7 +94,7 @@ fn next(socket: &WireSocket, keys: &Keys) -> Next {
 }
 
 #[test]
-fn the_kernel_passes_vote_requests_and_votes_to_this_host_and_nothing_else() {
+fn the_kernel_passes_vote_requests_votes_and_expiry_notices_to_this_host_and_nothing_else() {
     const PRIORITY: [u8; 4] = [0x81, 0, 0xe0, 0];
     const OF_8: [u8; 4] = [0x81, 0, 0, 8];
 
@@ -129,7 +128,7 @@ fn the_kernel_passes_vote_requests_and_votes_to_this_host_and_nothing_else() {
             ("a vote request in a VLAN without a device", NEAR, &[OF_8], &request, None),
             ("a ping", NEAR, &[], &whole(WireType::Ping), None),
             ("an echo", NEAR, &[], &whole(WireType::Echo), None),
-            ("an end", NEAR, &[], &whole(WireType::Ended), None),
+            ("an expiry notice", NEAR, &[], &whole(WireType::Ended), Some((v, Kind::Ended))),
             ("another magic number", NEAR, &[], &foreign, None),
             ("a vote request to a guest", guest, &[], &request, None),
             ("a vote request to all", broadcast, &[], &request, None),

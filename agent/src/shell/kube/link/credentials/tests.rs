@@ -28,7 +28,7 @@ impl Scene {
             let user = serde_json::to_value(&config.auth_info).expect("plain data");
             let token = user["token"].as_str().expect("a token").to_owned();
             made_one.send((config.root_cert.expect("a CA"), token)).expect("the scene");
-            Ok(Way(Arc::new(|| panic!("no connection is opened"))))
+            Ok(Way(Arc::new(|_| panic!("no connection is opened"))))
         };
         let credentials = Credentials::read(config, Box::new(prepare)).expect("they are good");
         let scene = Self { directory, credentials, made, now: Instant::now() };

@@ -4,7 +4,9 @@ use std::{
     thread,
 };
 
+use futures::future::join_all;
 use kube::api::{ListParams, WatchParams};
+use serde_json::json;
 
 use super::*;
 use crate::shell::{
@@ -156,11 +158,176 @@ async fn an_object_of_a_watch_is_left_as_it_is_and_half_an_event_is_none() {
         ),
     );
     let call = Resource::Nodes.collection("").watch(&WatchParams::default(), "5");
-    let events = connections(&format!("http://{address}"), HOUR).watch(call, HOUR).await.expect("it begins");
+    let connections = connections(&format!("http://{address}"), HOUR);
+    let events = connections.watch(call, HOUR).await.expect("it begins");
     let all: Vec<_> = events.map(|event| event.expect("an event")).collect().await;
     let [WatchEvent::Added(object), WatchEvent::Bookmark(bookmark), WatchEvent::Error(status)] = &*all else {
         panic!("other events: {all:?}")
     };
     assert_eq!(object.get(), r#"{"metadata": 5}"#);
     assert_eq!((&*bookmark.metadata.resource_version, status.code), ("7", 410));
+}
+
+/// What two API servers do, what is stored then, and the result of the write or the code of its refusal.
+type Hedged = (&'static str, Does, Does, Option<&'static str>, Result<(), Option<u16>>);
+
+/// What an API server does with a write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Does {
+    /// It accepts the request, and never answers: it is dead.
+    Hangs,
+    Closes,
+    Answers(u16),
+    /// It answers after another server would be tried.
+    AnswersLate(u16),
+}
+
+const HEDGE: Duration = Duration::from_millis(100);
+/// The write, as the object shows it.
+const OURS: &str = r#"{"metadata":{"name":"b"},"spec":{"holderIdentity":"us"}}"#;
+const THEIRS: &str = r#"{"metadata":{"name":"b"},"spec":{"holderIdentity":"them"}}"#;
+
+/// Serves at an address, one connection after the other. Returns the number of requests.
+fn serve(address: &'static str, does: Does, stored: Option<&'static str>) -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind((address, 0)).expect("a port");
+    let at = listener.local_addr().expect("an address");
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
+    thread::spawn(move || {
+        let mut hanging = Vec::new();
+        for stream in listener.incoming() {
+            let mut stream: TcpStream = stream.expect("a connection");
+            let mut request = [0; 4_096];
+            let length = stream.read(&mut request).unwrap_or_default();
+            count.fetch_add(1, Ordering::Relaxed);
+            let is_read = request[..length].starts_with(b"GET");
+            let code = match does {
+                Does::Hangs => {
+                    hanging.push(stream);
+                    continue;
+                }
+                Does::Closes => continue,
+                _ if is_read => {
+                    if stored.is_some() {
+                        200
+                    } else {
+                        404
+                    }
+                }
+                Does::Answers(code) => code,
+                Does::AnswersLate(code) => {
+                    thread::sleep(HEDGE * 2);
+                    code
+                }
+            };
+            let body = if code == 200 { stored.unwrap_or(OURS) } else { "" };
+            let head =
+                format!("HTTP/1.1 {code} x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+            let _ = stream.write_all(format!("{head}{body}").as_bytes());
+            // Bytes that were not read would reset the connection.
+            let _ = stream.shutdown(std::net::Shutdown::Write);
+            let _ = stream.set_read_timeout(Some(HEDGE));
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+    });
+    (at, requests)
+}
+
+/// Returns a way to the API servers at these endpoints.
+fn server(configured: SocketAddr, endpoints: Vec<SocketAddr>) -> Server {
+    let limits = Limits { lease: HEDGE * 16, margin: Duration::ZERO };
+    let url = format!("http://{configured}").parse().expect("a URL");
+    let server = Server::with_config(kube::Config::new(url), limits);
+    server.servers().set_endpoints(endpoints);
+    server
+}
+
+/// Each order of the answers of two API servers to a hedged write. What is stored tells whether this
+/// node's own write was carried out, or another's.
+#[tokio::test]
+async fn a_hedged_write_has_succeeded_if_either_attempt_was_carried_out_and_conflicts_if_neither_was() {
+    use Does::{Answers, AnswersLate, Closes, Hangs};
+
+    let (ours, theirs) = (Some(OURS), Some(THEIRS));
+    let rows: [Hedged; 14] = [
+        ("the first answers in time", Answers(200), Hangs, ours, Ok(())),
+        ("the first refuses in time", Answers(403), Answers(200), ours, Err(Some(403))),
+        (
+            "the first has a conflict in time: one attempt is no doubt",
+            Answers(409),
+            Hangs,
+            ours,
+            Err(Some(409)),
+        ),
+        ("the first is dead", Hangs, Answers(200), ours, Ok(())),
+        ("the first was carried out and its answer lost", Hangs, Answers(409), ours, Ok(())),
+        ("another's write was first", Hangs, Answers(409), theirs, Err(Some(409))),
+        ("another has deleted it", Hangs, Answers(409), None, Err(Some(409))),
+        ("it is gone, whoever was first", Hangs, Answers(404), None, Err(Some(404))),
+        ("the second is dead", AnswersLate(200), Hangs, ours, Ok(())),
+        ("the second was carried out and its answer lost", AnswersLate(409), Hangs, ours, Ok(())),
+        ("another's write was before both", AnswersLate(409), Hangs, theirs, Err(Some(409))),
+        ("the first breaks off, carried out", Closes, Answers(409), ours, Ok(())),
+        ("the first breaks off, not carried out", Closes, Answers(200), ours, Ok(())),
+        ("both are dead", Hangs, Hangs, ours, Err(None)),
+    ];
+    let runs = rows.iter().flat_map(|row| [(row, false), (row, true)]);
+    // All are ready before the first begins: making them takes the time of many hedges.
+    let runs: Vec<_> = runs
+        .map(|((what, first, second, stored, expected), creates)| {
+            let (configured, _) = serve("127.0.0.1", Hangs, None);
+            let (one, _) = serve("127.0.0.2", *first, *stored);
+            let (two, _) = serve("127.0.0.3", *second, *stored);
+            let server = server(configured, vec![one, two]);
+            for endpoint in [one, two] {
+                server.servers().answered(Route::Direct(endpoint), Instant::now());
+            }
+            let connections = Connections::hedged(&server).expect("no credentials are needed");
+            let leases = Resource::Leases.collection("x");
+            let fields = serde_json::from_str(OURS).expect("JSON");
+            let call = if creates { leases.create(&fields) } else { leases.merge("b", &fields) };
+            async move {
+                let sent = connections.send(call, HEDGE * 8).await;
+                let text = sent.as_ref().map_or_else(|error| chain(error), ToString::to_string);
+                let got = sent.map(drop).map_err(|error| error.code());
+                assert_eq!(got, *expected, "{what}, creates: {creates}: {text}");
+            }
+        })
+        .collect();
+    join_all(runs).await;
+}
+
+#[tokio::test]
+async fn a_request_that_is_not_hedged_or_has_one_server_is_sent_once() {
+    for (endpoints, is_hedged) in [(1, true), (2, false)] {
+        let (configured, requests) = serve("127.0.0.1", Does::AnswersLate(200), Some(OURS));
+        let (other, others) = serve("127.0.0.2", Does::Answers(200), Some(OURS));
+        let server = server(configured, [other, configured][..endpoints].to_vec());
+        let connections = Connections::new(&server, is_hedged).expect("no credentials are needed");
+        let call = Resource::Leases.collection("x").merge("b", &json!({}));
+        connections.send(call, HEDGE * 8).await.expect("it answers");
+        let count = |requests: &AtomicUsize| requests.load(Ordering::Relaxed);
+        assert_eq!((count(&requests), count(&others)), (1, 0), "{endpoints} endpoints");
+    }
+}
+
+#[tokio::test]
+async fn requests_and_watches_at_once_leave_a_server_whose_node_is_unresponsive() {
+    let (dead, _) = serve("127.0.0.2", Does::Hangs, None);
+    let (alive, _) = serve("127.0.0.3", Does::Answers(200), Some(OURS));
+    let limits = Limits { lease: Duration::from_hours(1), margin: Duration::ZERO };
+    let server = Server::with_config(kube::Config::new("http://127.0.0.1:1".parse().expect("a URL")), limits);
+    server.servers().set_endpoints(vec![dead, alive]);
+    server.servers().set_node("n2".into(), vec![dead.ip()]);
+    for endpoint in [dead, alive] {
+        server.servers().answered(Route::Direct(endpoint), Instant::now());
+    }
+    let connections = Connections::hedged(&server).expect("no credentials are needed");
+    let call = Resource::Leases.collection("x").get("b");
+    let sent = connections.send(call, Duration::from_secs(30));
+    let (answer, ()) = tokio::join!(sent, async {
+        tokio::time::sleep(HEDGE).await;
+        server.servers().avoid(&"n2".into(), Instant::now());
+    });
+    assert_eq!(answer.expect("the other one answers"), OURS);
 }

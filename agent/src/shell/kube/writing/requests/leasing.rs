@@ -9,9 +9,12 @@ use vipward_core::{
 };
 
 use super::worker::{Worker, outcome};
-use crate::shell::kube::{
-    kinds::{leases, meta::Bare, resource::Resource, text},
-    link::call::Call,
+use crate::shell::{
+    endpoints::metrics::Lane,
+    kube::{
+        kinds::{leases, meta::Bare, resource::Resource, text},
+        link::call::Call,
+    },
 };
 
 pub(super) enum LeaseJob {
@@ -20,23 +23,37 @@ pub(super) enum LeaseJob {
 }
 
 /// A worker that renews this node's Lease.
+///
+/// Its requests take turns on the connections for Leases and on those for claims. So those that a failover
+/// needs stay open, although the API server closes a connection after 90 s without a request, and each is
+/// known to work.
 pub(super) struct Renewer {
-    worker: Worker,
+    of_leases: Worker,
+    of_claims: Worker,
+    /// True if it is the turn of the connections for claims.
+    turn: AtomicBool,
     /// True if the last request had an answer.
     answered: AtomicBool,
 }
 
 impl Renewer {
-    pub(super) fn new(worker: Worker) -> Self {
-        Self { worker, answered: AtomicBool::new(true) }
+    pub(super) fn new(of_leases: Worker, of_claims: Worker) -> Self {
+        Self { of_leases, of_claims, turn: AtomicBool::new(false), answered: AtomicBool::new(true) }
+    }
+
+    /// Returns the worker whose turn it is. No renewal waits for claims.
+    fn worker(&self) -> &Worker {
+        let is_busy = self.of_claims.kube.server.requests().waiting(Lane::Claims) > 0;
+        if self.turn.fetch_not(Ordering::Relaxed) && !is_busy { &self.of_claims } else { &self.of_leases }
     }
 
     /// Does a job about this node's Lease. Raises the alarm if the way
     /// to the API server fails or works again.
     pub(super) async fn lease(&self, job: LeaseJob) -> Event {
-        let kube = &self.worker.kube;
+        let worker = self.worker();
+        let kube = &worker.kube;
         let (sent_at, is_write) = (Instant::now(), matches!(job, LeaseJob::Write(_)));
-        let event = self.worker.lease(job).await;
+        let event = worker.lease(job).await;
         if is_write {
             let renewed = matches!(event, Event::LeaseWritten { outcome: Outcome::Done(_), .. });
             kube.server.renewals().renewed(renewed, sent_at.elapsed());

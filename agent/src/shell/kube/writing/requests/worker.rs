@@ -35,7 +35,7 @@ const AT_ONCE: (u32, u32) = (12, 64);
 /// A sender of the requests of one queue.
 pub(super) struct Worker {
     pub(super) kube: Kube,
-    connections: Connections,
+    connections: Arc<Connections>,
     limit: Duration,
     load: Load,
     /// The last log line about an answer that leaves open what was done.
@@ -86,15 +86,14 @@ impl Load {
 }
 
 impl Worker {
+    /// Returns a worker with connections of its own.
     pub(super) fn open(kube: &Kube, limit: Duration) -> Result<Self, ConnectError> {
-        let connections = Connections::open(&kube.server)?;
-        Ok(Self {
-            kube: kube.clone(),
-            connections,
-            limit,
-            load: Load::new(),
-            open: Mutex::new(Seldom::start(1)),
-        })
+        Ok(Self::on(kube, Connections::open(&kube.server)?.into(), limit))
+    }
+
+    pub(super) fn on(kube: &Kube, connections: Arc<Connections>, limit: Duration) -> Self {
+        let (kube, load, open) = (kube.clone(), Load::new(), Mutex::new(Seldom::start(1)));
+        Self { kube, connections, limit, load, open }
     }
 
     /// Returns the load of the API server, as this worker's requests show it.
