@@ -8,6 +8,7 @@
 //! - [`segment`]: announcements, probes, conflicts, yields, groups, and the proof that the program sees frames.
 //! - [`config`]: the file of a standalone agent.
 //! - [`liveness`]: the failure detector: the nodes of a segment ping each other.
+//! - [`delivery`]: whether this node's service proxy delivers what its VIPs receive.
 //! - [`pools`]: pools of addresses, and the Services that have them.
 //! - [`services`]: the VIPs that Services want.
 //! - [`ownership`]: the node that holds a VIP.
@@ -22,6 +23,7 @@ pub mod agent;
 pub mod base;
 pub mod config;
 pub mod controller;
+pub mod delivery;
 pub mod diagnosis;
 pub mod host;
 pub mod liveness;

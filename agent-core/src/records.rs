@@ -14,12 +14,13 @@ pub(crate) mod offer;
 pub(crate) mod pool_kind;
 mod pool_policy;
 mod port;
+mod proxy;
 mod reservation;
 mod selector;
 
 pub use self::{
     claim::{ClaimNote, ClaimRecord, ClaimState, Holder, NoAnswer, Shows},
-    demand::{Demand, Reach},
+    demand::{Demand, Local, Reach},
     labels::{Labels, ServiceLabels},
     lease::{LeaseRecord, MOST_ADDRESSES, MOST_ENDED, MOST_SUBNETS, NodeInterface, Room},
     names::{Epoch, NodeName, ServiceName, Session, Version, object_name, vip_named},
@@ -28,6 +29,7 @@ pub use self::{
     pool_kind::{PoolKind, Shown},
     pool_policy::{Allowance, PoolPolicy, Preference},
     port::{Port, Protocol},
+    proxy::{HealthPort, MOST_PORTS, Proxy},
     reservation::Reservation,
     selector::{Selector, SelectorError},
 };

@@ -48,8 +48,8 @@ pub use self::{
     problem::{Clearing, Malformed, Problem, ProblemReason, SeenBy, WayOut, Writer},
     reading::oversights_on,
     records::{
-        AnnotationValues, Annotations, EndpointsRecord, FIELD_MANAGER, HostAddress, HostNetwork, Ingress,
-        IpMode, OtherController, ServiceRecord, StatusOwner,
+        AnnotationValues, Annotations, EndpointsRecord, FIELD_MANAGER, FamilyPolicy, HostAddress,
+        HostNetwork, Ingress, IpMode, OtherController, ServiceRecord, StatusOwner,
     },
     settings::{DEFAULT_CLASS, MOST_ADDRESSES, Settings},
     types::{Command, Event},

@@ -29,8 +29,8 @@ pub use self::{
     endpoints::{EndpointArgs, Listen, ListenAddress, ListenAddressError, PORT},
     explain::{ExplainArgs, NamedService, Subject},
     kubernetes::{
-        ApiArgs, AttachArg, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg, ServiceArgs,
-        WireArg,
+        ApiArgs, AttachArg, HealthUrl, KubernetesArgs, MoveArgs, OwnershipArgs, PodAddress, PolicyArg,
+        ProxyArgs, ServiceArgs, WireArg,
     },
     output::{Output, ReportFormat},
     plane::{LogFormat, PinArgs, PlaneArgs},

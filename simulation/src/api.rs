@@ -405,6 +405,7 @@ impl Api {
             interfaces: write.interfaces.clone(),
             leaving: write.leaving,
             wire: write.wire.clone(),
+            proxy: write.proxy.clone(),
         };
         let is_own = names::node_index(&write.node) == Some(from);
         let current = self.leases.get(&write.node).map(|record| &record.version);

@@ -22,6 +22,7 @@ impl World {
             self.check_host(vip);
             self.check_planned(vip);
             self.check_dark(vip);
+            self.check_begun(vip);
             self.check_goes_on(vip);
         }
         self.check_mild();
@@ -36,6 +37,7 @@ impl World {
             self.check_grace_period(vip);
             self.check_host(vip);
             self.check_dark(vip);
+            self.check_delivered(vip);
             self.guard(vip);
         }
         self.check_announced();

@@ -8,6 +8,7 @@ mod network;
 mod node;
 mod process;
 mod program;
+mod proxy;
 mod time;
 pub(crate) mod wired;
 

@@ -113,6 +113,8 @@ pub(crate) struct Record {
     pub(crate) reached: Vec<Vec<Vec<bool>>>,
     /// Per VIP: since when it is dark although some node should answer, and for how long it may be.
     pub(crate) dark: Vec<Option<(At, Duration)>>,
+    /// Per VIP: since when it is where no proxy delivers.
+    pub(crate) undelivered: Vec<Option<At>>,
     /// Per VIP: the last time when its claim's holder changed.
     pub(crate) changed_hands: Vec<At>,
     /// Per node: the time of the last change of its Lease.
@@ -142,6 +144,7 @@ impl Record {
             trace: Trace::new(traced),
             reached: vec![vec![vec![false; nodes]; nodes]; vips],
             dark: vec![None; vips],
+            undelivered: vec![None; vips],
             changed_hands: vec![At::default(); vips],
             leases: vec![At::default(); nodes],
             notified_check: vec![At::default(); vips],

@@ -12,6 +12,7 @@ mod monitor;
 mod noise;
 mod omitting;
 mod parties;
+mod proxies;
 mod queue;
 mod requests;
 mod transit;
@@ -151,6 +152,9 @@ impl World {
             Happening::Round { node, life } => self.round_is_due(node, life),
             Happening::Desk { node, life } => self.desk_turn(node, life),
             Happening::GoOn { node, life } => self.go_on(node, life),
+            Happening::ProxyAnswer { node, life, target, answer } => {
+                self.proxy_answers(node, life, target, answer);
+            }
             Happening::Listened { node, life, segment, round } => self.listened(node, life, segment, round),
             Happening::Arrive(flight) => self.arrive(flight),
             Happening::Answer(flight) => self.answered(flight),

@@ -3,6 +3,7 @@
 
 mod commands;
 mod conflicts;
+mod delivering;
 mod findings;
 mod input;
 mod news;
@@ -28,13 +29,14 @@ use super::effect::{self, Effect};
 use crate::{
     base::{pattern::InterfacePattern, retrying::Writes, time::Monotonic},
     config::{Config, OnYield, Shutdown},
+    delivery::Delivery,
     host::{
         attaching::Attach,
         heartbeat,
         placement::{Entry, Wanted},
     },
     ownership::{self, Command, Engine, Found, HolderClaim, Interlock, Settings, StopReason},
-    records::ServiceName,
+    records::{Proxy, ServiceName},
     reports::moves::Moves,
     segment::{
         announce,
@@ -81,6 +83,7 @@ pub struct Cluster {
     engine: Engine,
     interlock: Interlock,
     services: services::Agent,
+    delivery: Delivery,
     settings: Settings,
     assigned: BTreeMap<IpAddr, Assigned>,
     stage: Stage,
@@ -88,6 +91,10 @@ pub struct Cluster {
     awaits_slices: bool,
     /// Time of the engine's last move of the lease deadline.
     beaten: Monotonic,
+    /// What the engine knows of this node's proxy.
+    stated: Option<Proxy>,
+    /// The VIPs whose `healthCheckNodePort` does not answer here, with what was reported.
+    unreached: BTreeMap<IpAddr, (ServiceName, services::Problem)>,
     /// Results of probes that the engine does not have yet.
     probed: Vec<(IpAddr, Probed)>,
     /// True while nodes write so many claims that the news of one comes late.
@@ -129,18 +136,22 @@ pub fn config(settings: &Settings, announce: announce::Settings) -> Config {
 
 impl Cluster {
     /// Starts with the pinned state. `services` has the settings, and the addresses of the API server.
-    /// `has_l2_statuses` is true if objects of `MetalLB`'s are written.
+    /// `proxy_timeout` is the time after which a service proxy that cannot be reached no longer counts; with
+    /// none, it is not asked. `has_l2_statuses` is true if objects of `MetalLB`'s are written.
     pub fn start(
         settings: Settings,
         found: Found,
         mut services: services::Agent,
+        proxy_timeout: Option<Duration>,
         has_l2_statuses: bool,
         now: Monotonic,
     ) -> Self {
         let mut notified = services.on_event(services::Event::Behind(true));
         notified.extend(services.on_event(services::Event::Found(found.vips())));
         debug_assert!(notified.is_empty(), "nothing follows before the Services have been listed");
+        let delivery = Delivery::start(proxy_timeout, found.session.is_some(), now);
         Self {
+            delivery,
             interlock: Interlock::new(settings.node.clone(), found.session),
             engine: Engine::start(settings.clone(), found, now),
             services,
@@ -149,6 +160,8 @@ impl Cluster {
             stage: Stage::Reading,
             awaits_slices: false,
             beaten: now,
+            stated: None,
+            unreached: BTreeMap::new(),
             probed: Vec::new(),
             is_crowded: false,
             has_l2_statuses,
@@ -241,6 +254,7 @@ impl Cluster {
             self.statuses.next_deadline(),
             self.showing.writes.next_deadline(),
             self.services.next_deadline(),
+            self.delivery.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }

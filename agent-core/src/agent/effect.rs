@@ -10,6 +10,7 @@ use vipward_common::{LeaseDeadline, MacAddr, Proof, VipEntry, VipKey};
 
 use super::segment::Note;
 use crate::{
+    delivery::Target,
     host::{
         heartbeat::Late,
         plan::{Action, Cause},
@@ -142,6 +143,8 @@ pub enum Cluster {
         mac: MacAddr,
         session: Session,
     },
+    /// Ask this node's service proxy. Its answer is an input.
+    AskProxy(Target),
     /// Show in `MetalLB`'s objects where this node holds a VIP. None: it does not.
     ShowHolder(IpAddr, Option<HeldVip>),
     /// Remove what `MetalLB`'s objects state of a dead node.
@@ -221,6 +224,8 @@ pub enum Line {
     Probing(usize),
     /// The addresses have been probed, and this many are in use.
     Probed(usize),
+    /// The health endpoint of this node's service proxy was not reached in time, and no longer counts.
+    ProxyUnreachable,
     /// The cluster has been read.
     Synced,
     /// A notice of the engine. A repair has the number of those before it that were not logged.

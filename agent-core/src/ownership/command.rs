@@ -8,7 +8,9 @@ use crate::{
     base::time::Monotonic,
     host::placement::Entry,
     liveness::Plan,
-    records::{ClaimNote, ClaimState, Epoch, NodeInterface, NodeName, Offer, ServiceName, Session, Version},
+    records::{
+        ClaimNote, ClaimState, Epoch, NodeInterface, NodeName, Offer, Proxy, ServiceName, Session, Version,
+    },
 };
 
 /// The state of an object that a write rests on.
@@ -32,6 +34,8 @@ pub struct LeaseWrite {
     pub leaving: bool,
     /// The node's offer of wire failover. None if it takes no part.
     pub wire: Option<Offer>,
+    /// The state of the node's service proxy. None if it states nothing.
+    pub proxy: Option<Proxy>,
 }
 
 /// A claim to be written. The write clears the operator's wish for a move.

@@ -26,7 +26,7 @@ use super::{
 use crate::{
     base::time::Monotonic,
     host::placement::Entry,
-    records::{ClaimRecord, Demand, NodeInterface},
+    records::{ClaimRecord, Demand, LeaseRecord, NodeInterface},
 };
 
 pub use self::{
@@ -136,6 +136,7 @@ impl Engine {
             }
             Event::Demand(vip, demand) => self.on_demand(vip, demand),
             Event::Interfaces(interfaces) => self.on_interfaces(interfaces),
+            Event::Proxy(proxy) => self.on_proxy(proxy),
             Event::LeaseWritten { node, outcome } if node == self.nodes.settings.node => {
                 self.on_own_lease_written(outcome);
             }
@@ -177,6 +178,11 @@ impl Engine {
 
     pub fn holds(&self, vip: IpAddr) -> bool {
         self.vips.get(&vip).is_some_and(|vip| vip.tenure.is_held())
+    }
+
+    /// Returns true if the pinned session is the live one of a Lease.
+    pub(crate) fn continues(&self, lease: &LeaseRecord) -> bool {
+        self.found.session.is_some() && self.found.session == lease.live_session()
     }
 
     /// Returns true if this node may see late what happened long ago, since it was cut off.

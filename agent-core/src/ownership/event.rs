@@ -12,7 +12,9 @@ use crate::{
     base::time::Monotonic,
     host::placement::Entry,
     liveness::Finding,
-    records::{ClaimRecord, Demand, KeyId, LeaseRecord, NodeInterface, NodeName, NodeRecord, Session, Wid},
+    records::{
+        ClaimRecord, Demand, KeyId, LeaseRecord, NodeInterface, NodeName, NodeRecord, Proxy, Session, Wid,
+    },
     segment::probing::Probed,
 };
 
@@ -91,6 +93,8 @@ pub enum Event {
     Demand(IpAddr, Option<Demand>),
     /// This node's own interfaces that VIPs can be on.
     Interfaces(Vec<NodeInterface>),
+    /// The state of this node's own service proxy. None: the `EndpointSlice`s alone count.
+    Proxy(Option<Proxy>),
     /// The outcome of [`Command::WriteLease`](super::Command::WriteLease), with the record as it
     /// was written.
     LeaseWritten {

@@ -2,6 +2,7 @@
 
 mod api;
 mod choosing;
+mod delivering;
 mod disputes;
 mod eligibility;
 mod expiring;

@@ -46,6 +46,8 @@ pub(super) struct Waiting {
     pub(super) free: Option<Monotonic>,
     /// Time since which the VIP has no holder and no candidate.
     pub(super) unholdable: Option<Monotonic>,
+    /// Time since which this node should let go of the VIP, and the other nodes wait for their proxies.
+    pub(super) proxies: Option<Monotonic>,
     /// A better candidate, and the time since which it is one.
     pub(super) better: Option<(NodeName, Monotonic)>,
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr, sync::Arc};
 
-use super::{NodeName, PoolPolicy, Selector, ServiceName};
+use super::{HealthPort, NodeName, PoolPolicy, Selector, ServiceName};
 use crate::base::pattern::InterfacePattern;
 
 /// The nodes that can deliver the traffic of a VIP.
@@ -10,8 +10,8 @@ use crate::base::pattern::InterfacePattern;
 pub enum Reach {
     #[default]
     Anywhere,
-    /// These nodes (`externalTrafficPolicy: Local`).
-    On(BTreeSet<NodeName>),
+    /// The nodes of its endpoints (`externalTrafficPolicy: Local`).
+    On(Local),
     /// The `EndpointSlice`s are not listed yet. The VIP stays with its holder, unless that leaves or is
     /// cut off from the segment, and no node takes it.
     Unknown,
@@ -22,13 +22,45 @@ impl Reach {
     pub(crate) fn has(&self, node: &NodeName) -> bool {
         match self {
             Self::Anywhere | Self::Unknown => true,
-            Self::On(nodes) => nodes.contains(node),
+            Self::On(local) => local.nodes().contains(node),
         }
     }
 
     /// Returns true if no node can deliver the traffic.
     pub(crate) fn is_nowhere(&self) -> bool {
-        matches!(self, Self::On(nodes) if nodes.is_empty())
+        matches!(self, Self::On(local) if local.nodes().is_empty())
+    }
+
+    /// Returns where the proxy of a node says whether it delivers, if the node has a ready endpoint.
+    pub(crate) fn health_port(&self, node: &NodeName) -> Option<HealthPort> {
+        match self {
+            Self::On(local) => local.health_port.filter(|_| local.ready.contains(node)),
+            Self::Anywhere | Self::Unknown => None,
+        }
+    }
+}
+
+/// The nodes of a Service's endpoints.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Local {
+    /// Those with a ready endpoint.
+    pub ready: BTreeSet<NodeName>,
+    /// Those with an endpoint that terminates and still serves.
+    pub draining: BTreeSet<NodeName>,
+    pub health_port: Option<HealthPort>,
+}
+
+impl Local {
+    /// Returns the nodes that the `EndpointSlice`s name: those that drain only if no endpoint is ready.
+    pub(crate) fn nodes(&self) -> &BTreeSet<NodeName> {
+        if self.ready.is_empty() { &self.draining } else { &self.ready }
+    }
+}
+
+impl FromIterator<NodeName> for Local {
+    /// Collects nodes with a ready endpoint.
+    fn from_iter<I: IntoIterator<Item = NodeName>>(ready: I) -> Self {
+        Self { ready: ready.into_iter().collect(), ..Self::default() }
     }
 }
 

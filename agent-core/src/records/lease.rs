@@ -5,7 +5,7 @@ use std::{net::IpAddr, sync::Arc, time::Duration};
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 
-use super::{NodeName, Offer, Session, Version};
+use super::{NodeName, Offer, Proxy, Session, Version};
 use crate::base::address::is_host;
 
 /// A node's interface that VIPs can be on, as its Lease lists it.
@@ -100,6 +100,8 @@ pub struct LeaseRecord {
     pub leaving: bool,
     /// Its offer of wire failover. None if it takes no part.
     pub wire: Option<Offer>,
+    /// The state of its service proxy. None if it states nothing.
+    pub proxy: Option<Proxy>,
 }
 
 impl LeaseRecord {

@@ -83,6 +83,7 @@ impl Refusals {
             | Event::NodeGone(_)
             | Event::Demand(..)
             | Event::Interfaces(_)
+            | Event::Proxy(_)
             | Event::Probed { .. }
             | Event::Wire { .. }
             | Event::Detected(_)

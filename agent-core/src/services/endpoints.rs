@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{EndpointsRecord, ServiceRecord};
-use crate::records::{NodeName, Reach, ServiceName};
+use crate::records::{HealthPort, Local, NodeName, Reach, ServiceName};
 
 /// Progress of the list of slices. They are read when the first Service needs them, since in a large
 /// cluster no other type changes as often.
@@ -103,7 +103,7 @@ impl Endpoints {
     }
 
     /// Returns the nodes that can deliver a Service's traffic for a VIP. Endpoints of the other family
-    /// do not count. Terminating endpoints that still serve count if no endpoint is ready.
+    /// do not count.
     ///
     /// With `externalTrafficPolicy: Local`, these are the nodes of the endpoints. If endpoints are
     /// ready and none of them has a node, these are all nodes. Without that policy, all nodes can
@@ -120,19 +120,21 @@ impl Endpoints {
         let slices = || self.of(&service.name).iter().filter(|slice| slice.is_ipv6 == vip.is_ipv6());
         let any_ready = slices().any(|slice| slice.ready_elsewhere || !slice.ready.is_empty());
         if service.local {
-            let usable = slices().flat_map(|slice| {
-                let nodes = if any_ready { &slice.ready } else { &slice.serving_terminating };
-                nodes.iter().cloned()
-            });
-            let nodes: BTreeSet<_> = usable.collect();
-            if nodes.is_empty() && any_ready { Reach::Anywhere } else { Reach::On(nodes) }
+            let ready: BTreeSet<_> = slices().flat_map(|slice| slice.ready.iter().cloned()).collect();
+            if ready.is_empty() && any_ready {
+                return Reach::Anywhere;
+            }
+            let draining = slices().flat_map(|slice| slice.serving_terminating.iter().cloned()).collect();
+            let is_ipv6 = vip.is_ipv6();
+            let health_port = service.health_check_port.map(|number| HealthPort { number, is_ipv6 });
+            Reach::On(Local { ready, draining, health_port })
         } else if !withdraw_without_endpoints
             || any_ready
             || slices().any(|slice| !slice.serving_terminating.is_empty())
         {
             Reach::Anywhere
         } else {
-            Reach::On(BTreeSet::new())
+            Reach::On(Local::default())
         }
     }
 

@@ -149,6 +149,12 @@ pub enum Problem {
         with: Option<ServiceName>,
     },
     #[error(
+        "node {node} may get VIP {vip} before its service proxy delivers: nothing answers at \
+         healthCheckNodePort {port} there. See whether kube-proxy, or what replaces it, runs on that node. \
+         If it serves no such port, start the agents with --proxy-health off"
+    )]
+    ProxyUnreachable { vip: IpAddr, port: u16, node: NodeName },
+    #[error(
         "{place} is {value:?} for VIP {vip}, and has no effect: Service {with}, which has the VIP longer, \
          decides, and has {}; make them the same, or give one of them another address", used_text(.used.as_ref())
     )]
@@ -186,8 +192,8 @@ impl Problem {
             Self::Refused { why, .. } | Self::Disputed { why, .. } if why.is_this_nodes_view() => {
                 SeenBy::This
             }
-            // Only the process that writes the status is refused.
-            Self::StatusRefused { .. } => SeenBy::This,
+            // Only the process that writes the status is refused, and each node asks its own proxy.
+            Self::StatusRefused { .. } | Self::ProxyUnreachable { .. } => SeenBy::This,
             Self::Refused { .. }
             | Self::Disputed { .. }
             | Self::Ineffective { .. }

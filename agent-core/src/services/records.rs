@@ -33,10 +33,7 @@ pub struct ServiceRecord {
     pub class: Option<Arc<str>>,
     pub annotations: Annotations,
     pub families: Vec<Family>,
-    /// True if `spec.ipFamilies` has them. Otherwise they follow from the cluster IPs.
-    pub names_families: bool,
-    /// True if `spec.ipFamilyPolicy` is `RequireDualStack`.
-    pub needs_all_families: bool,
+    pub family_policy: FamilyPolicy,
     pub load_balancer_ip: Option<Box<str>>,
     /// `spec.externalIPs`.
     pub external_ips: Vec<IpAddr>,
@@ -57,10 +54,20 @@ pub struct ServiceRecord {
     pub other_controller: Option<OtherController>,
     /// True if `spec.externalTrafficPolicy` is `Local`.
     pub local: bool,
+    /// `spec.healthCheckNodePort`.
+    pub health_check_port: Option<u16>,
     pub ports: Vec<Port>,
     pub deleting: bool,
     /// The finalizers that keep a Service which is being deleted, as one text.
     pub finalizers: Option<Box<str>>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FamilyPolicy {
+    /// True if `spec.ipFamilies` has the families. Otherwise they follow from the cluster IPs.
+    pub names: bool,
+    /// True if `spec.ipFamilyPolicy` is `RequireDualStack`.
+    pub needs_all: bool,
 }
 
 impl ServiceRecord {
@@ -77,8 +84,7 @@ impl ServiceRecord {
             class: None,
             annotations: Annotations::default(),
             families: vec![Family::V4],
-            names_families: false,
-            needs_all_families: false,
+            family_policy: FamilyPolicy::default(),
             load_balancer_ip: None,
             external_ips: Vec::new(),
             ingress: Vec::new(),
@@ -89,6 +95,7 @@ impl ServiceRecord {
             has_cloud_balancer: false,
             other_controller: None,
             local: false,
+            health_check_port: None,
             ports,
             deleting: false,
             finalizers: None,
@@ -102,7 +109,7 @@ impl ServiceRecord {
     /// Returns true unless the Service names its families, and that of the address is not among them.
     /// kube-proxy then delivers nothing for the address.
     pub(crate) fn has_family(&self, address: IpAddr) -> bool {
-        !self.names_families || self.families.contains(&Family::of(address))
+        !self.family_policy.names || self.families.contains(&Family::of(address))
     }
 
     pub fn has_in_status(&self, vip: IpAddr) -> bool {

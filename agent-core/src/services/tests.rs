@@ -248,7 +248,7 @@ impl World {
     fn local(&self, vip: &str) -> Option<Vec<&str>> {
         match &self.demand(vip).reach {
             Reach::Anywhere => None,
-            Reach::On(nodes) => Some(nodes.iter().map(NodeName::as_str).collect()),
+            Reach::On(local) => Some(local.nodes().iter().map(NodeName::as_str).collect()),
             Reach::Unknown => panic!("the slices are not listed"),
         }
     }

@@ -1,12 +1,13 @@
 //! `vipward kubernetes`: the arguments of a cluster node's agent.
 
 use std::{
-    net::{AddrParseError, IpAddr},
+    net::{AddrParseError, IpAddr, SocketAddr},
     path::PathBuf,
     str::FromStr,
     time::Duration,
 };
 
+use anyhow::Context as _;
 use clap::{Args, ValueEnum, builder::NonEmptyStringValueParser};
 use ipnet::IpNet;
 use vipward_common::Policy;
@@ -65,6 +66,8 @@ pub struct KubernetesArgs {
     pub without_controller: bool,
     #[command(flatten)]
     pub ownership: OwnershipArgs,
+    #[command(flatten)]
+    pub proxy: ProxyArgs,
     /// The time between two refreshing announcements of a VIP.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = humantime::parse_duration)]
     pub announce_refresh: Duration,
@@ -228,6 +231,73 @@ pub struct OwnershipArgs {
     /// hosts. Pings need the Secret vipward-wire and --policy hold.
     #[arg(long, value_enum, default_value_t = WireArg::Two)]
     pub wire: WireArg,
+}
+
+/// How this node's service proxy is asked.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Service proxy")]
+pub struct ProxyArgs {
+    /// Where kube-proxy, or what replaces it, says that it is healthy; several with commas, of which
+    /// one suffices. A node that has booted takes no VIP before. Under externalTrafficPolicy Local,
+    /// spec.healthCheckNodePort is asked too. off: neither is asked.
+    #[arg(
+        long,
+        value_name = "URL|off",
+        value_delimiter = ',',
+        default_value = "http://127.0.0.1:10256/healthz,http://127.0.0.1:9879/healthz"
+    )]
+    pub proxy_health: Vec<ProxyHealth>,
+    /// How long an endpoint of the proxy that cannot be reached counts as not ready.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = humantime::parse_duration)]
+    pub proxy_timeout: Duration,
+}
+
+impl ProxyArgs {
+    /// Returns the health endpoints. There is none if the proxy is not asked.
+    pub fn health(&self) -> Vec<HealthUrl> {
+        let urls = self.proxy_health.iter().map(|health| match health {
+            ProxyHealth::Off => None,
+            ProxyHealth::At(url) => Some(url.clone()),
+        });
+        urls.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Returns the time after which what cannot be reached no longer counts, if the proxy is asked.
+    pub fn timeout(&self) -> Option<Duration> {
+        (!self.health().is_empty()).then_some(self.proxy_timeout)
+    }
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ProxyHealth {
+    Off,
+    At(HealthUrl),
+}
+
+/// The URL of a health endpoint on this node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HealthUrl {
+    pub address: SocketAddr,
+    pub path: String,
+}
+
+impl FromStr for ProxyHealth {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let rest =
+            text.strip_prefix("http://").context("write off, or a URL as http://127.0.0.1:10256/healthz")?;
+        let (address, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let address = address
+            .parse()
+            .with_context(|| format!("{address:?} is no address with a port, as 127.0.0.1:10256"))?;
+        let is_sound = path.chars().all(|letter| letter.is_ascii_graphic());
+        anyhow::ensure!(is_sound, "{path:?} is no path");
+        Ok(Self::At(HealthUrl { address, path: format!("/{path}") }))
+    }
 }
 
 /// How addresses are probed.

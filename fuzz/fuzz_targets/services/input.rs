@@ -13,8 +13,8 @@ use vipward_core::{
     pools::Family,
     records::{NodeInterface, NodeName, ServiceLabels, ServiceName, Session, Version},
     services::{
-        AnnotationValues, EndpointsRecord, Event, HostAddress, HostNetwork, Ingress, IpMode, OtherController,
-        Port, Protocol, ServiceRecord, Settings,
+        AnnotationValues, EndpointsRecord, Event, FamilyPolicy, HostAddress, HostNetwork, Ingress, IpMode,
+        OtherController, Port, Protocol, ServiceRecord, Settings,
     },
 };
 
@@ -262,8 +262,7 @@ impl Service {
             },
             annotations: annotations.into(),
             families: vec![Family::V4],
-            names_families: false,
-            needs_all_families: false,
+            family_policy: FamilyPolicy::default(),
             load_balancer_ip: spec,
             external_ips: ips(&self.external),
             ingress: self.ingress.iter().map(entry).collect(),
@@ -279,6 +278,7 @@ impl Service {
             has_cloud_balancer: self.manager / 8 % 2 == 1,
             other_controller: (self.other == 0).then_some(OtherController::PureLb),
             local: is(1),
+            health_check_port: None,
             ports: self.ports.iter().map(port).collect(),
             deleting: kind == 1,
             finalizers: None,

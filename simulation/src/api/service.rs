@@ -47,6 +47,13 @@ impl Service {
         Self { record, endpoints: on.unwrap_or_default() }
     }
 
+    /// Has it a `healthCheckNodePort`.
+    #[must_use]
+    pub(crate) fn with_health_port(mut self, port: u16) -> Self {
+        self.record.health_check_port = Some(port);
+        self
+    }
+
     /// Makes a tenant's Service, the so many-th of its name.
     pub(crate) fn of_tenant(
         number: usize,

@@ -19,6 +19,7 @@ fn lease(node: usize, expected: Expected) -> Request {
         interfaces: Vec::new(),
         leaving: false,
         wire: None,
+        proxy: None,
     })
 }
 

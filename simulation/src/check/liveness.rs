@@ -18,6 +18,11 @@ const LATENCIES: Duration = Duration::from_secs(1);
 /// The longest time that it takes to find an address free: half an interval, and three probes.
 const PROBING: Duration = Duration::from_millis(700);
 
+/// The time after which an agent has asked its proxy again.
+const ASKED: Duration = Duration::from_millis(700);
+/// The same at rest, and the second question.
+const ASKED_AT_REST: Duration = Duration::from_secs(4);
+
 impl World {
     pub(super) fn is_bright(&self, vip: usize) -> bool {
         let segment = self.segment_of(vip);
@@ -30,7 +35,11 @@ impl World {
     fn takable_since(&self, vip: usize) -> Option<At> {
         let segment = self.segment_of(vip);
         let able = self.nodes.iter().filter(|node| self.may_hold(node.index, vip));
-        let since = able.filter_map(|node| Some(node.times.fit?.max(node.links[segment].since))).min();
+        let since = able.filter_map(|node| {
+            let proxied = self.proxied_since(node.index, vip)?;
+            Some(node.times.fit?.max(node.links[segment].since).max(proxied + ASKED))
+        });
+        let since = since.min();
         since.map(|since| since.max(self.record.people.listed[vip]))
     }
 
@@ -80,6 +89,51 @@ impl World {
     pub(super) fn longest_dark(&self, vip: usize) -> Duration {
         let ranks = u32::try_from(self.nodes.len()).expect("invariant: runs are small") - 1;
         self.patience(vip) + RANK * ranks * 2 + PROBING * 2 + self.request_timeout() + RETRY + LATENCIES
+    }
+
+    /// Checks that a Local VIP is answered where a proxy delivers, if one could take it that does.
+    pub(super) fn check_delivered(&mut self, vip: usize) {
+        let segment = self.segment_of(vip);
+        let is_right = self.nodes.iter().any(|it| {
+            it.answer(vip, segment, self.now).is_some() && self.proxied_since(it.index, vip).is_some()
+        });
+        // What keeps a VIP dark keeps it where it is.
+        if is_right || !self.is_wanted(vip) || self.record.dark[vip].is_some() || self.is_stuck(vip) {
+            self.record.undelivered[vip] = None;
+            return;
+        }
+        let since = *self.record.undelivered[vip].get_or_insert(self.now);
+        let Some(takable) = self.takable_since(vip) else { return };
+        let since = since.max(takable).max(self.record.trouble.disturbed);
+        if self.under_way.open == 0 && self.now.since(since) > self.longest_dark(vip) + ASKED_AT_REST {
+            let what = format!("{} is where no proxy delivers since {since}, and one does", names::vip(vip));
+            self.violate("delivery", what);
+        }
+    }
+
+    /// Checks that a node begins to answer for a VIP only where its proxy delivers, as far as its agent can
+    /// know.
+    pub(super) fn check_begun(&mut self, vip: usize) {
+        for node in 0..self.nodes.len() {
+            let it = &self.nodes[node];
+            if it.held_since[vip] != Some(self.now) {
+                continue;
+            }
+            let claim = self.api.claims.get(&names::vip(vip));
+            if claim.is_some_and(|claim| claim.note.cause.ends_with("did not take it")) {
+                continue;
+            }
+            // One that was cut off may take its own VIP back by what it knew.
+            let has_seen = it.times.fit.is_some_and(|fit| self.now.since(fit) > ASKED_AT_REST);
+            let is_local = !self.plan.has_controller() && !self.desired.vips[vip].local.is_empty();
+            let from = self.now - ASKED_AT_REST;
+            let port = names::health_port(vip);
+            let is_up = it.proxy.up_since(self.now).is_some();
+            if !is_up || has_seen && is_local && !it.proxy.delivered_after(port, from, self.now) {
+                let what = format!("{} takes {} before its proxy", names::node(node), names::vip(vip));
+                self.violate("delivery", what);
+            }
+        }
     }
 
     /// Checks L1: a VIP that some node can take is not dark for too long.

@@ -109,6 +109,7 @@ impl World {
     pub(crate) fn join(&mut self, node: usize) {
         self.record.disturbed(self.now);
         self.nodes[node].powered = true;
+        self.boot_proxy(node);
         self.put_node(node);
         self.boot(node);
     }
@@ -197,6 +198,7 @@ impl World {
         it.times.steady = self.now;
         if on {
             let delay = Duration::from_millis(it.rng.steps.u64(BOOT));
+            self.boot_proxy(node);
             self.after(delay, Happening::Boot { node });
             return;
         }

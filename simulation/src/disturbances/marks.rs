@@ -33,10 +33,15 @@ impl World {
 
     pub(crate) fn put_wanted_service(&mut self, vip: usize) {
         let desired = &self.desired.vips[vip];
-        let on = desired.local.last().map(|(_, bits)| self.nodes_of(*bits));
+        let bits = desired.local.last().map(|(_, bits)| *bits);
+        let on = bits.map(|bits| self.nodes_of(bits));
         let address = names::vip(vip).to_string();
         let (name, port) = (names::service(vip), 80);
-        let service = self.is_wanted(vip).then(|| Service::new(name.clone(), &address, (CREATED, port), on));
+        let service = self.is_wanted(vip).then(|| {
+            Service::new(name.clone(), &address, (CREATED, port), on)
+                .with_health_port(names::health_port(vip))
+        });
+        self.proxies_learn(vip, bits);
         self.api.put_service(&name, service);
         self.spread();
     }

@@ -21,6 +21,7 @@ use super::{
     monitor::Truth,
     process::{Process, Watch},
     program::Program,
+    proxy::ServiceProxy,
     time::{At, Clock},
     wired,
 };
@@ -157,6 +158,7 @@ pub(crate) struct Node {
     pub(crate) faults: Faults,
     pub(crate) times: Since,
     pub(crate) wire: Part,
+    pub(crate) proxy: ServiceProxy,
     pub(crate) rng: Noise,
 }
 
@@ -194,6 +196,7 @@ impl Node {
             has_omitted: false,
             faults: Faults::default(),
             times: Since::default(),
+            proxy: ServiceProxy::default(),
             wire: Part {
                 keys: Vec::new(),
                 heeds: true,

@@ -286,6 +286,9 @@ pub(crate) fn event(event: &Event) -> String {
                 .collect();
             format!("has {}", interfaces.join(", "))
         }
+        Event::Proxy(proxy) => {
+            format!("has a proxy that states {:?}", proxy.as_ref().map(ToString::to_string))
+        }
         Event::LeaseWritten { node, outcome: came } => {
             format!("wrote lease of {node}: {}", outcome(came, lease))
         }

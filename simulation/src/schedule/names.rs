@@ -62,6 +62,11 @@ pub(crate) fn vip(index: usize) -> IpAddr {
     v4(index).into()
 }
 
+/// Returns the `healthCheckNodePort` of a VIP's Service.
+pub(crate) fn health_port(index: usize) -> u16 {
+    30_000 + u16::from(byte(index))
+}
+
 pub(crate) fn v4(index: usize) -> Ipv4Addr {
     let index = byte(index);
     Ipv4Addr::from([10, 0, index % 2, FIRST_VIP + index])

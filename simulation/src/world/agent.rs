@@ -122,7 +122,10 @@ impl World {
             yields_settled: it.program.lease_deadline().yields_settled,
             proofs: BTreeMap::new(),
             seed: settings.seed,
-            source: Source::Cluster(Cluster::start(settings, found, services, false, local).into()),
+            source: Source::Cluster(
+                Cluster::start(settings, found, services, Some(super::proxies::PROXY_TIMEOUT), false, local)
+                    .into(),
+            ),
         };
         it.process = Some(Process::new(Agent::start(start, local), Desk::new(Events::start(local)), now));
         it.times.runs = now;

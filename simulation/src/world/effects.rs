@@ -159,6 +159,7 @@ impl World {
                 }
             }
             ClusterEffect::ListSlices(_) => self.begin_list(node, Kind::Slice),
+            ClusterEffect::AskProxy(target) => self.ask_proxy(node, target),
             ClusterEffect::Post(message) => {
                 self.with_desk(node, life, |desk, now| desk.events.post(*message, now));
             }

@@ -58,6 +58,7 @@ fn is_noise(effect: &Effect) -> bool {
             | ClusterEffect::Problem(..)
             | ClusterEffect::ProblemOver(..)
             | ClusterEffect::LeaveStatus(_)
+            | ClusterEffect::AskProxy(_)
             | ClusterEffect::Took(_) => false,
         },
         Effect::Announce { command: Command::Send { round, .. }, .. } => *round != Round::Refresh,

@@ -2,7 +2,10 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use vipward_core::records::Session;
+use vipward_core::{
+    delivery::{Answer, Target},
+    records::Session,
+};
 
 use crate::{
     machine::{At, Frame, wired::Packet},
@@ -77,6 +80,13 @@ pub(crate) enum Happening {
         life: u32,
         segment: u32,
         round: u64,
+    },
+    /// A node's service proxy has answered its agent.
+    ProxyAnswer {
+        node: usize,
+        life: u32,
+        target: Target,
+        answer: Answer,
     },
     /// A request reaches the API server.
     Arrive(usize),

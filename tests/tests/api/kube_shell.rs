@@ -196,6 +196,7 @@ fn lease(node: &str, expected: Expected, number: Option<u64>) -> LeaseWrite {
         interfaces: Vec::new(),
         leaving: false,
         wire: None,
+        proxy: None,
     }
 }
 

@@ -18,6 +18,7 @@ mod local;
 mod metallb;
 mod permitted;
 mod pools;
+mod proxies;
 mod rivals;
 mod services;
 mod stolen_token;

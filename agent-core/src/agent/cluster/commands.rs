@@ -107,6 +107,10 @@ impl Cluster {
                     self.emit(effect::Cluster::ListSlices(service));
                 }
                 services::Command::Demand(vip, demand) => {
+                    let us = &self.settings.node;
+                    let port = demand.as_ref().and_then(|demand| demand.reach.health_port(us));
+                    self.delivery.on_demand(vip, port, now);
+                    self.deliver(now);
                     self.decide(ownership::Event::Demand(vip, demand), now);
                     self.show_holder(vip);
                 }
@@ -168,6 +172,7 @@ impl Cluster {
     /// Lets time pass: for the engine, for contests over statuses that have been quiet for long enough,
     /// and for the guards. Returns VIPs whose entries must be written again.
     pub(in crate::agent) fn on_time(&mut self, now: Monotonic) -> BTreeSet<IpAddr> {
+        self.deliver(now);
         self.decide(ownership::Event::Tick, now);
         let quiet = self.services.on_time(now);
         self.serve(quiet, now);

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::{
+    delivery::{Answer, Target},
     ownership::{self, Outcome},
     records::{ClaimRecord, Epoch, LeaseRecord, NodeName, NodeRecord, ServiceName},
     reports::claim_findings::Finding,
@@ -22,6 +23,8 @@ pub enum Input {
         /// The number of new claims to write at a time, by the API server's load.
         new_claims: usize,
     },
+    /// This node's service proxy has answered.
+    Proxy(Vec<(Target, Answer)>),
     /// Nodes have begun to write very many claims (true), or do so no longer.
     Crowded(bool),
     /// Events for the engine: the monitor's findings, or the reason to end.

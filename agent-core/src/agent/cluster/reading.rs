@@ -40,6 +40,12 @@ impl Cluster {
                     examine.extend(self.on_reply(reply, now));
                 }
             }
+            Input::Proxy(answers) => {
+                for (target, answer) in answers {
+                    self.delivery.on_answer(target, answer, now);
+                }
+                self.deliver(now);
+            }
             Input::Crowded(is_crowded) => self.is_crowded = is_crowded,
             Input::Owned(events) => {
                 for event in events {
@@ -62,7 +68,10 @@ impl Cluster {
     ) -> Option<IpAddr> {
         let mut examine = None;
         match &owned {
-            Some(Event::Lease(record)) => self.moves.on_lease(record, now),
+            Some(Event::Lease(record)) => {
+                self.inherit(record, now);
+                self.moves.on_lease(record, now);
+            }
             Some(Event::LeaseGone(node)) => self.moves.on_lease_gone(node),
             Some(Event::Claim(record)) => {
                 examine = Some(record.vip);
@@ -96,6 +105,8 @@ impl Cluster {
         }
         if is_first {
             self.effects.push(Effect::Log(Line::Synced));
+            self.delivery.begin();
+            self.deliver(now);
             self.decide(Event::Synced, now);
         }
     }

@@ -202,7 +202,7 @@ fn rights(thread: &Thread) -> String {
     let first = if thread.not_first.is_none() {
         "runs before ordinary ones"
     } else {
-        "pings without real-time priority (CAP_SYS_NICE would give it)"
+        "pings without real-time priority (it takes CAP_SYS_NICE, and with RT_GROUP_SCHED also cpu.rt_runtime_us)"
     };
     let memory = if thread.not_locked.is_none() { "locked" } else { "not locked" };
     format!("its thread {first}, and its memory is {memory}")

@@ -199,6 +199,8 @@ fn able<'a>(
         leaving: record.is_some_and(|record| record.leaving),
         interfaces: record.map(|record| record.interfaces.as_slice()).unwrap_or_default(),
         node: Some(node),
+        proxy: record.and_then(|record| record.proxy.as_ref()),
+        keeps: false,
     };
     eligibility(&facts, vip, demand, cluster.honour_exclude_label)
 }

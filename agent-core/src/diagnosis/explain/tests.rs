@@ -78,6 +78,7 @@ fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
         interfaces: vec![interface],
         leaving: false,
         wire: None,
+        proxy: None,
     };
     LeaseSeen { record, renewed: true, watched: Duration::from_secs(1) }
 }

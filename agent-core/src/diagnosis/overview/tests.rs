@@ -26,6 +26,7 @@ fn lease(node: &str, version: &str, number: Option<u64>) -> LeaseRecord {
         interfaces: Vec::new(),
         leaving: false,
         wire: None,
+        proxy: None,
     }
 }
 

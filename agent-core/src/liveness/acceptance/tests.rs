@@ -17,6 +17,7 @@ fn lease(node: &str, version: &str, keys: Option<&[u8]>) -> LeaseRecord {
         duration: LEASE,
         interfaces: Vec::new(),
         leaving: false,
+        proxy: None,
         wire: keys.map(|keys| Offer {
             wid: Wid::from_number(1).expect("not zero"),
             mode: Mode::Off,

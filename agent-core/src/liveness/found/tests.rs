@@ -38,6 +38,7 @@ fn lease(node: &str, set: &str) -> LeaseRecord {
         interfaces: vec![interface],
         leaving: false,
         wire: Some(offer),
+        proxy: None,
     }
 }
 

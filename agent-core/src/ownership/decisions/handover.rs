@@ -1,5 +1,7 @@
 //! Handover of a VIP, make before break: the choice of the successor and of the time.
 
+use std::time::Duration;
+
 use super::subject::{Again, Subject};
 use crate::{
     base::{legible::Legible, time::Monotonic},
@@ -16,6 +18,9 @@ use crate::{
 
 /// The cause of a handover to the node that an operator named.
 const ASKED_FOR: &str = "an operator requested it";
+
+/// Longest time for which a node keeps a VIP that it should let go of, until another node's proxy follows.
+const PROXIES_FOLLOW: Duration = Duration::from_secs(10);
 
 /// The candidates for a VIP that this node holds.
 struct Choice<'a> {
@@ -59,10 +64,7 @@ impl Subject<'_> {
                 None
             }
             Err(why) => match others.iter().min_by_key(|candidate| candidate.known_at.max(self.now)) {
-                None => {
-                    self.release(claim, &why);
-                    None
-                }
+                None => self.release_unless_proxies_follow(claim, demand, &why),
                 Some(soonest) => {
                     let from = soonest.known_at.max(self.rested());
                     let best = others.iter().copied().find(|candidate| candidate.known_at <= self.now);
@@ -70,10 +72,29 @@ impl Subject<'_> {
                 }
             },
             Ok(own) => {
+                self.vip.waiting.proxies = None;
                 let choice = Choice { own: &own, candidates: &candidates, others: &others };
                 self.keep(claim, demand, &choice)
             }
         }
+    }
+
+    /// Releases a VIP that no other node can have, unless the proxy of one is about to deliver. Its Lease
+    /// changes then, and the VIP is handed over.
+    fn release_unless_proxies_follow(
+        &mut self,
+        claim: &ClaimRecord,
+        demand: &Demand,
+        why: &Disqualified,
+    ) -> Again {
+        if self.nodes.awaits_proxy(self.address, demand, self.now) {
+            let until = *self.vip.waiting.proxies.get_or_insert(self.now) + PROXIES_FOLLOW;
+            if until > self.now {
+                return Some(until);
+            }
+        }
+        self.release(claim, why);
+        None
     }
 
     fn cause_here(&self, why: &Disqualified) -> String {
@@ -110,7 +131,8 @@ impl Subject<'_> {
                 }
             };
         }
-        let is_best = |candidate: &&&Candidate| candidate.known_at <= self.now && candidate.soft.is_none();
+        let is_best =
+            |candidate: &&&Candidate| candidate.known_at <= self.now && candidate.is_sounder_than(own);
         if let (Some(soft), Some(best)) = (&own.soft, others.iter().find(is_best)) {
             return self.offer_urgently(claim, Some(best), self.rested(), &self.cause_here(soft));
         }
@@ -130,7 +152,7 @@ impl Subject<'_> {
             self.vip.waiting.better = None;
             return others.iter().map(|candidate| candidate.known_at).filter(|at| *at > self.now).min();
         };
-        if own.soft.is_some() && better.soft.is_none() {
+        if better.is_sounder_than(own) {
             // Not all nodes know the better one's MAC yet.
             return Some(better.known_at.max(self.now + RETRY));
         }

@@ -2,8 +2,8 @@
 
 use super::Engine;
 use crate::{
-    ownership::{command::Command, event::Outcome, nodes::Expired},
-    records::{LeaseRecord, NodeName},
+    ownership::{command::Command, event::Outcome, nodes::Expired, vip::Vip},
+    records::{LeaseRecord, NodeName, Proxy, Reach},
 };
 
 impl Engine {
@@ -21,10 +21,35 @@ impl Engine {
             // Whichever news was first, the claims that follow must not wait for its API server.
             self.command(Command::AvoidServer(record.node.clone()));
         }
+        let (node, proxy) = (record.node.clone(), record.proxy.clone());
+        let before = self.nodes.lease(&node).and_then(|lease| lease.proxy.clone());
         if self.nodes.take_lease(record, self.now) {
             self.update_peers();
             self.evaluate_all();
+        } else if node != self.nodes.settings.node {
+            self.evaluate_delivered(before.as_ref(), proxy.as_ref());
         }
+    }
+
+    /// Records the state of this node's own proxy, and has other nodes learn of it at once.
+    pub(super) fn on_proxy(&mut self, proxy: Option<Proxy>) {
+        if self.nodes.own.proxy == proxy {
+            return;
+        }
+        let before = std::mem::replace(&mut self.nodes.own.proxy, proxy);
+        self.nodes.own.renew_now(self.now);
+        let after = self.nodes.own.proxy.clone();
+        self.evaluate_delivered(before.as_ref(), after.as_ref());
+    }
+
+    /// Has the VIPs evaluated for which a node's proxy states something else.
+    fn evaluate_delivered(&mut self, before: Option<&Proxy>, after: Option<&Proxy>) {
+        let port = |vip: &Vip| match &vip.demand.as_ref()?.reach {
+            Reach::On(local) => local.health_port,
+            Reach::Anywhere | Reach::Unknown => None,
+        };
+        let vips = self.vips.iter().filter(|(_, vip)| Proxy::differ(before, after, port(vip)));
+        self.queue.add_all(vips.map(|(address, _)| *address));
     }
 
     pub(super) fn on_lease_gone(&mut self, name: &NodeName) {

@@ -51,6 +51,7 @@ fn lease(node: &str, carried: Option<u64>, ended: &[u64]) -> LeaseWrite {
         interfaces: Vec::new(),
         leaving: false,
         wire: None,
+        proxy: None,
     }
 }
 

@@ -28,8 +28,15 @@ pub(crate) struct Candidate {
     pub(crate) known_at: Monotonic,
 }
 
+impl Candidate {
+    /// Returns true if there is less against it than against another node.
+    pub(crate) fn is_sounder_than(&self, other: &Self) -> bool {
+        Disqualified::severity(self.soft.as_ref()) < Disqualified::severity(other.soft.as_ref())
+    }
+}
+
 /// Place of a candidate in the order. The least place is the best.
-type Rank<'a> = (bool, Vec<bool>, Reverse<i64>, bool, Reverse<u64>, &'a NodeName);
+type Rank<'a> = (u8, Vec<bool>, Reverse<i64>, bool, Reverse<u64>, &'a NodeName);
 
 impl Nodes {
     /// Returns this node's interface on a VIP's segment.
@@ -54,14 +61,27 @@ impl Nodes {
         demand: &Demand,
         now: Monotonic,
     ) -> Result<Candidate, Disqualified> {
+        self.assess(name, (vip, demand), false, now)
+    }
+
+    /// Returns a node as a candidate. If it `keeps` the VIP, its proxy is only a soft reason.
+    fn assess(
+        &self,
+        name: &NodeName,
+        (vip, demand): (IpAddr, &Demand),
+        keeps: bool,
+        now: Monotonic,
+    ) -> Result<Candidate, Disqualified> {
         let is_own = *name == self.settings.node;
         let member = self.member(name);
-        let (session, leaving, interfaces) = if is_own {
-            (self.own.session(), self.own.is_leaving(), self.own.interfaces.as_slice())
+        let (session, leaving, interfaces, proxy) = if is_own {
+            let own = &self.own;
+            (own.session(), own.is_leaving(), own.interfaces.as_slice(), own.proxy.as_ref())
         } else {
             let lease = member.and_then(|member| member.lease.as_ref());
             let interfaces = lease.map(|lease| lease.interfaces.as_slice()).unwrap_or_default();
-            (member.and_then(Member::session), member.is_some_and(Member::is_leaving), interfaces)
+            let proxy = lease.and_then(|lease| lease.proxy.as_ref());
+            (member.and_then(Member::session), member.is_some_and(Member::is_leaving), interfaces, proxy)
         };
         let node = member.and_then(|member| member.node.as_ref());
         let facts = NodeFacts {
@@ -71,6 +91,8 @@ impl Nodes {
             leaving,
             interfaces,
             node,
+            proxy,
+            keeps,
         };
         let able = eligibility(&facts, vip, demand, self.settings.honour_exclude_label)?;
         let since = if is_own {
@@ -88,13 +110,23 @@ impl Nodes {
         Ok(Candidate { holder, soft: able.soft, known_at })
     }
 
+    /// Returns this node, which has the VIP or is to have it, as a candidate.
     pub(crate) fn own_candidate(
         &self,
         vip: IpAddr,
         demand: &Demand,
         now: Monotonic,
     ) -> Result<Candidate, Disqualified> {
-        self.candidate(&self.settings.node, vip, demand, now)
+        self.assess(&self.settings.node, (vip, demand), true, now)
+    }
+
+    /// Returns true if a node could hold a VIP, and waits for its proxy.
+    pub(crate) fn awaits_proxy(&self, vip: IpAddr, demand: &Demand, now: Monotonic) -> bool {
+        let waits = |name| {
+            let found = self.candidate(name, vip, demand, now);
+            matches!(found, Err(Disqualified::ProxyBehind { .. } | Disqualified::ProxyStarting))
+        };
+        self.iter().any(|(name, _)| waits(name))
     }
 
     /// Returns the nodes that can hold a VIP, the best first.
@@ -117,7 +149,14 @@ impl Nodes {
         let mut before = demand.together.iter().take_while(|other| **other != vip);
         let is_beside = before.find_map(|leader| self.leading(*leader)) == Some(name);
         let weight = weight(name.as_str(), address::octets(*demand.together.first().unwrap_or(&vip)));
-        (candidate.soft.is_some(), unserved, Reverse(preference), !is_beside, Reverse(weight), name)
+        (
+            Disqualified::severity(candidate.soft.as_ref()),
+            unserved,
+            Reverse(preference),
+            !is_beside,
+            Reverse(weight),
+            name,
+        )
     }
 
     /// Returns each node and the reason against it, with a remedy for the first, for messages.

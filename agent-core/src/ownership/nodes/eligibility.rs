@@ -5,7 +5,10 @@ use std::{borrow::Cow, collections::BTreeMap, fmt, net::IpAddr, sync::Arc};
 use crate::{
     base::{address::mix, legible::Legible},
     host::interfaces::interface_for,
-    records::{Demand, NodeInterface, NodeRecord, PoolKind, PoolPolicy, Session, Shown},
+    records::{
+        Demand, HealthPort, Local, NodeInterface, NodeName, NodeRecord, PoolKind, PoolPolicy, Proxy, Reach,
+        Session, Shown,
+    },
 };
 
 /// The label that keeps a node from holding VIPs.
@@ -37,6 +40,14 @@ pub enum Disqualified {
     NetworkUnavailable,
     /// A Service has `externalTrafficPolicy: Local`, and no ready endpoint on the node.
     NoLocalEndpoint,
+    /// The node's service proxy has not been healthy since the node booted.
+    ProxyStarting,
+    /// The node's service proxy does not deliver to its ready endpoint.
+    ProxyBehind {
+        port: HealthPort,
+    },
+    /// The node's endpoints of a Service with `externalTrafficPolicy: Local` terminate.
+    Draining,
     /// The annotation `vipward.io/nodes` leaves the node out.
     NotSelected,
     /// `MetalLB`'s objects have no address of the pool announced.
@@ -65,6 +76,16 @@ pub enum Disqualified {
 }
 
 impl Disqualified {
+    /// Returns the place of a soft reason. A node with a lesser one comes first.
+    pub(super) fn severity(soft: Option<&Self>) -> u8 {
+        match soft {
+            None => 0,
+            Some(Self::Draining) => 2,
+            Some(Self::ProxyBehind { .. } | Self::ProxyStarting) => 3,
+            Some(_) => 1,
+        }
+    }
+
     /// Returns the reason against a node that the policy of the address does not select.
     fn not_selected(policy: &PoolPolicy) -> Self {
         let is_advertised =
@@ -100,6 +121,10 @@ impl Disqualified {
             Self::NoLocalEndpoint => {
                 "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
             }
+            Self::ProxyStarting | Self::ProxyBehind { .. } => {
+                "see whether the node's kube-proxy, or what replaces it, runs and is healthy (--proxy-health)"
+            }
+            Self::Draining => "run a ready pod of the Service on a node",
             Self::NotSelected => "change or remove the annotation vipward.io/nodes",
             Self::NotAdvertised { pool } => {
                 return format!("create an L2Advertisement that announces {}", Shown(pool)).into();
@@ -142,6 +167,11 @@ impl fmt::Display for Disqualified {
             Self::NoLocalEndpoint => {
                 f.write_str("externalTrafficPolicy is Local and no endpoint is ready there")
             }
+            Self::ProxyStarting => f.write_str("its service proxy has not been healthy since it booted"),
+            Self::ProxyBehind { port } => {
+                write!(f, "its service proxy does not deliver yet (healthCheckNodePort {})", port.number)
+            }
+            Self::Draining => f.write_str("its endpoints terminate"),
             Self::NotSelected => f.write_str("annotation vipward.io/nodes leaves it out"),
             Self::NotAdvertised { pool } => {
                 write!(f, "no L2Advertisement announces {}: create one", Shown(pool))
@@ -173,6 +203,7 @@ pub fn weight(node: &str, key: impl IntoIterator<Item = u8>) -> u64 {
 
 /// The facts that decide if a node can hold a VIP.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct NodeFacts<'a> {
     /// True if the node exists, although its Node object may not have been read yet.
     pub exists: bool,
@@ -183,6 +214,10 @@ pub struct NodeFacts<'a> {
     pub leaving: bool,
     pub interfaces: &'a [NodeInterface],
     pub node: Option<&'a NodeRecord>,
+    /// The state of its service proxy, unless it states none.
+    pub proxy: Option<&'a Proxy>,
+    /// True if it may hold the VIP already: then its proxy is a soft reason.
+    pub keeps: bool,
 }
 
 /// A node that can hold a VIP.
@@ -220,14 +255,31 @@ pub fn eligibility<'a>(
         return Err(Disqualified::NoCarrier { interface: Arc::clone(&interface.name) });
     }
     check_node(node, demand, honour_exclude_label)?;
-    let soft = if node.cordoned {
-        Some(Disqualified::Cordoned)
-    } else if node.ready {
-        None
-    } else {
-        Some(Disqualified::NotReady)
+    let soft = match delivery(facts.proxy, &demand.reach, &node.name) {
+        Ok(()) if node.cordoned => Some(Disqualified::Cordoned),
+        Ok(()) => (!node.ready).then_some(Disqualified::NotReady),
+        Err(why @ Disqualified::Draining) => Some(why),
+        Err(why @ (Disqualified::ProxyStarting | Disqualified::ProxyBehind { .. })) if facts.keeps => {
+            Some(why)
+        }
+        Err(why) => return Err(why),
     };
     Ok(Eligible { session, interface, soft })
+}
+
+/// Succeeds if a node delivers the traffic to a ready endpoint, as far as is known.
+fn delivery(proxy: Option<&Proxy>, reach: &Reach, node: &NodeName) -> Result<(), Disqualified> {
+    if proxy == Some(&Proxy::Starting) {
+        return Err(Disqualified::ProxyStarting);
+    }
+    let Reach::On(Local { ready, draining, health_port }) = reach else { return Ok(()) };
+    let behind = health_port.filter(|port| proxy.is_some_and(|proxy| !proxy.delivers(Some(*port))));
+    match behind {
+        None if ready.contains(node) => Ok(()),
+        _ if draining.contains(node) => Err(Disqualified::Draining),
+        Some(port) if ready.contains(node) => Err(Disqualified::ProxyBehind { port }),
+        Some(_) | None => Err(Disqualified::NoLocalEndpoint),
+    }
 }
 
 fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) -> Result<(), Disqualified> {
@@ -239,9 +291,6 @@ fn check_node(node: &NodeRecord, demand: &Demand, honour_exclude_label: bool) ->
     }
     if node.network_unavailable {
         return Err(Disqualified::NetworkUnavailable);
-    }
-    if !demand.reach.has(&node.name) {
-        return Err(Disqualified::NoLocalEndpoint);
     }
     if demand.nodes.as_ref().is_some_and(|selector| !selector.matches(&node.labels)) {
         return Err(Disqualified::NotSelected);

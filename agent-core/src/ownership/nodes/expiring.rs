@@ -132,6 +132,7 @@ impl Nodes {
             interfaces: lease.map(|lease| lease.interfaces.clone()).unwrap_or_default(),
             leaving: member.is_leaving(),
             wire: lease.and_then(|lease| lease.wire.clone()),
+            proxy: lease.and_then(|lease| lease.proxy.clone()),
         })
     }
 

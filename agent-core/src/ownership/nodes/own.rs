@@ -12,7 +12,7 @@ use crate::{
         event::{Found, StopReason},
         settings::Settings,
     },
-    records::{LeaseRecord, MOST_ENDED, NodeInterface, Offer, Session},
+    records::{LeaseRecord, MOST_ENDED, NodeInterface, Offer, Proxy, Session},
 };
 
 #[cfg(test)]
@@ -38,6 +38,7 @@ pub(crate) struct Renewal {
     session: Session,
     duration: Duration,
     interfaces: Vec<NodeInterface>,
+    proxy: Option<Proxy>,
     /// The last expiry notice for the session that came before the renewal was sent.
     notified: Option<u64>,
     /// True if the Lease then has an offer of wire failover.
@@ -109,6 +110,8 @@ pub(crate) struct Own {
     macs: BTreeMap<MacAddr, Monotonic>,
     /// This node's interfaces that VIPs can be on.
     pub(crate) interfaces: Vec<NodeInterface>,
+    /// State of this node's service proxy. None: the `EndpointSlice`s alone count.
+    pub(crate) proxy: Option<Proxy>,
     /// Reason why the agent is about to end, if it is.
     pub(crate) stop: Option<StopReason>,
     seed: u64,
@@ -128,6 +131,7 @@ impl Own {
             lease_deadline: LeaseDeadline::found(found.deadline, found.notices_settled, now),
             macs: BTreeMap::new(),
             interfaces: Vec::new(),
+            proxy: None,
             stop: None,
             seed: settings.seed,
         }
@@ -324,6 +328,7 @@ impl Own {
             session,
             duration,
             interfaces: interfaces.clone(),
+            proxy: self.proxy.clone(),
             notified: self.lease_deadline.notified(),
             has_offer: wire.is_some(),
         });
@@ -340,6 +345,7 @@ impl Own {
             interfaces,
             leaving: self.is_leaving(),
             wire,
+            proxy: self.proxy.clone(),
         })
     }
 
@@ -373,7 +379,7 @@ impl Own {
         for interface in &renewal.interfaces {
             self.macs.entry(interface.mac).or_insert(now);
         }
-        if renewal.interfaces != self.interfaces {
+        if (&renewal.interfaces, &renewal.proxy) != (&self.interfaces, &self.proxy) {
             self.next = now;
         }
         Some(Renewed {

@@ -83,7 +83,8 @@ impl Api {
         if let Err(outcome) = compare(&write.expected, known) {
             return outcome;
         }
-        let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire } = write;
+        let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire, proxy } =
+            write;
         let record = LeaseRecord {
             node,
             version: self.next_version(),
@@ -93,6 +94,7 @@ impl Api {
             interfaces,
             leaving,
             wire,
+            proxy,
         };
         self.leases.insert(record.node.clone(), record.clone());
         Outcome::Done(record)

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::world::*;
 use crate::{
     ownership::{Event, Settings, StopReason},
-    records::{ClaimState, Demand, LeaseRecord, NodeRecord, PoolPolicy, Reach},
+    records::{ClaimState, Demand, LeaseRecord, Local, NodeRecord, PoolPolicy, Reach},
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -245,6 +245,8 @@ fn a_service_and_its_pool_must_both_allow_the_node_and_the_interface() {
             leaving: false,
             interfaces: &interfaces,
             node: Some(&node),
+            proxy: None,
+            keeps: false,
         };
         let found = crate::ownership::eligibility(&facts, VIP, &demand, true);
         let found = found.map(|able| &*able.interface.name).map_err(|why| why.to_string());
@@ -287,10 +289,10 @@ fn a_pool_that_has_its_addresses_announced_nowhere_takes_the_vip_from_its_holder
 #[test]
 fn a_local_service_without_any_endpoint_is_held_by_no_node_and_comes_back_with_its_endpoint() {
     let mut world = World::holding(&["b"]);
-    let nowhere = Demand { reach: Reach::On([].into()), ..demand() };
+    let nowhere = Demand { reach: Reach::On(Local::default()), ..demand() };
     assert_eq!(world.want_so(nowhere), LET_GO_OF);
     world.answer();
-    let here = Demand { reach: Reach::On(["a".into()].into()), ..demand() };
+    let here = Demand { reach: Reach::On(["a".into()].into_iter().collect()), ..demand() };
     let lines = world.want_so(here);
     let lines = [lines, world.after(REST)].concat();
     assert!(lines.contains(&"write claim: held by a1, epoch 2".to_owned()), "{lines:?}");

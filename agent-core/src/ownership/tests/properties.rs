@@ -59,7 +59,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         2 => (node.clone(), any::<bool>(), any::<bool>(), any::<bool>())
             .prop_map(|(node, cordoned, ready, is_out)| Happens::Node { node, cordoned, ready, is_out }),
         1 => node.clone().prop_map(Happens::NodeGone),
-        3 => prop::sample::select(vec![Reach::Anywhere, Reach::On(["b".into()].into()), Reach::Unknown])
+        3 => prop::sample::select(vec![Reach::Anywhere, Reach::On(["b".into()].into_iter().collect()), Reach::Unknown])
             .prop_map(|reach| Happens::Want { reach }),
         1 => Just(Happens::Unwant),
         1 => (any::<bool>(), any::<bool>()).prop_map(|(has_carrier, is_new)| Happens::Link { has_carrier, is_new }),

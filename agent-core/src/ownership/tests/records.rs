@@ -100,6 +100,7 @@ pub(in crate::ownership) fn lease(node: &str, session: Option<Session>, ended: &
         interfaces: vec![interface(node)],
         leaving: false,
         wire: None,
+        proxy: None,
     }
 }
 

@@ -228,7 +228,10 @@ fn an_address_whose_deletion_was_refused_is_taken_back_when_it_is_wanted_again()
 #[test]
 fn an_address_whose_release_was_refused_is_taken_back_when_the_node_may_hold_it_again() {
     let mut world = World::holding(&["b"]);
-    let nowhere = crate::records::Demand { reach: crate::records::Reach::On([].into()), ..demand() };
+    let nowhere = crate::records::Demand {
+        reach: crate::records::Reach::On(crate::records::Local::default()),
+        ..demand()
+    };
     assert!(world.want_so(nowhere).iter().any(|line| line.contains("released")));
     world.refuse();
     world.want();

@@ -30,6 +30,7 @@ fn lease(node: &str, version: u32, ended: &[u64]) -> LeaseRecord {
         interfaces: Vec::new(),
         leaving: false,
         wire: None,
+        proxy: None,
     }
 }
 

@@ -132,9 +132,10 @@ impl Index {
             Problem::Refused { address: refused, .. } => *refused == address,
             // The address step reports it.
             Problem::ExternalIps
-            // Only the process that writes knows it.
+            // Only the process that writes or asks knows it.
             | Problem::NotReserved { .. }
             | Problem::StatusRefused { .. }
+            | Problem::ProxyUnreachable { .. }
             // These are problems of a VIP.
             | Problem::Disputed { .. }
             | Problem::Unconfirmed { .. }

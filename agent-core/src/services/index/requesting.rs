@@ -65,7 +65,7 @@ impl Index {
             labels: record.labels.clone(),
             created: record.created,
             families: record.families.clone(),
-            needs_all: record.needs_all_families,
+            needs_all: record.family_policy.needs_all,
             pool: named_pool(record, self.settings.metallb),
             keys: share_keys(&record.annotations, self.settings.metallb),
             ports: record.ports.as_slice().into(),
@@ -92,7 +92,7 @@ impl Index {
         let endpoints = record.families.iter().filter(|_| record.local).filter_map(|family| {
             match self.reach_of(record, *family) {
                 // The Pods may come later than their Service.
-                Reach::On(nodes) if !nodes.is_empty() => Some((*family, nodes)),
+                Reach::On(local) if !local.nodes().is_empty() => Some((*family, local.nodes().clone())),
                 Reach::On(_) | Reach::Anywhere | Reach::Unknown => None,
             }
         });

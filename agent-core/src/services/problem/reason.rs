@@ -61,6 +61,8 @@ reasons! {
     PortClash,
     /// The VIP may be where the Service has no endpoint.
     EndpointsElsewhere,
+    /// A node's service proxy does not say whether it delivers.
+    ProxyUnreachable,
     /// The owner of a shared VIP decides.
     OwnerDecides,
     UnknownAnnotation,
@@ -104,6 +106,7 @@ impl Problem {
             Self::Unshared { .. } => ProblemReason::NotShared,
             Self::Clash { .. } => ProblemReason::PortClash,
             Self::Partial { .. } => ProblemReason::EndpointsElsewhere,
+            Self::ProxyUnreachable { .. } => ProblemReason::ProxyUnreachable,
             Self::Disagrees { .. } => ProblemReason::OwnerDecides,
         }
     }

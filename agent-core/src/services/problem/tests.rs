@@ -52,6 +52,7 @@ fn a_problem_has_the_reason_that_an_alert_selects() {
         (lacking(Lack::UsedUp { family: Family::V4, pools: vec![pool] }), "PoolExhausted"),
         (lacking(Lack::Reserved { vip: address, by: other.clone(), is_kept: false }), "AddressReserved"),
         (Problem::Partial { vip: address, with: Some(other) }, "EndpointsElsewhere"),
+        (Problem::ProxyUnreachable { vip: address, port: 30_001, node: "a".into() }, "ProxyUnreachable"),
     ];
     for (problem, reason) in table {
         assert_eq!(problem.reason().name(), reason, "{problem}");

@@ -12,7 +12,7 @@ use std::{
 use super::super::{Annotations, Place, Port, Problem, ServiceRecord, StatusOwner, reading::Limits};
 use crate::{
     base::pattern::InterfacePattern,
-    records::{Demand, NodeName, Reach, Selector, ServiceName, Session},
+    records::{Demand, Local, NodeName, Reach, Selector, ServiceName, Session},
 };
 
 pub(crate) struct Member<'a> {
@@ -221,11 +221,11 @@ pub(crate) fn combine(
 /// each other Service that not all of these nodes serve.
 fn reach_together(reaches: &[(&ServiceName, Reach)]) -> (Reach, Vec<(ServiceName, Reach)>) {
     let Some(((_, decisive), others)) = reaches.split_first() else {
-        return (Reach::On(BTreeSet::new()), Vec::new());
+        return (Reach::On(Local::default()), Vec::new());
     };
     let is_limited = |own: &Reach| match (own, decisive) {
         (Reach::Anywhere, _) => false,
-        (Reach::On(own), Reach::On(nodes)) => !nodes.is_subset(own),
+        (Reach::On(own), Reach::On(local)) => !local.nodes().is_subset(own.nodes()),
         (Reach::On(_), Reach::Anywhere | Reach::Unknown) | (Reach::Unknown, _) => true,
     };
     let besides = others.iter().filter(|(_, own)| is_limited(own));
@@ -241,8 +241,8 @@ fn without_endpoint(
 ) -> Problems {
     let (mut served, mut problems) = (Vec::new(), Vec::new());
     for (service, reach) in reaches {
-        let Reach::On(nodes) = reach else { continue };
-        let mut left: Vec<_> = nodes.iter().collect();
+        let Reach::On(local) = reach else { continue };
+        let mut left: Vec<_> = local.nodes().iter().collect();
         let apart = served.iter().find(|(_, earlier): &&(&ServiceName, &Reach)| {
             left.retain(|node| earlier.has(node));
             left.is_empty()

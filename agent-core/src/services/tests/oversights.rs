@@ -3,6 +3,8 @@
 use super::{controller::pool, *};
 use crate::pools::Family;
 
+const NAMED: FamilyPolicy = FamilyPolicy { names: true, needs_all: false };
+
 /// Reasons and parts of texts.
 type Reported = &'static [(&'static str, &'static str)];
 type Annotated = &'static [(&'static str, &'static str)];
@@ -173,7 +175,8 @@ fn an_address_of_a_family_that_the_service_does_not_have_is_refused() {
         ((&[Family::V6], false), FOUR, &[FOUR], &[]),
     ];
     for ((families, names_families), addresses, served, problems) in table {
-        let with = |record| ServiceRecord { families: families.to_vec(), names_families, ..record };
+        let family_policy = FamilyPolicy { names: names_families, ..FamilyPolicy::default() };
+        let with = |record| ServiceRecord { families: families.to_vec(), family_policy, ..record };
         let problems: Vec<_> = problems.iter().map(|text| ("WrongFamily", *text)).collect();
         for role in ROLES {
             let about = format!("{addresses} of {families:?}, named: {names_families}, as {role:?}");
@@ -217,7 +220,7 @@ fn an_address_that_no_service_may_have_is_refused_for_that_whatever_its_family()
     for role in [Role::Alone, Role::Controller] {
         let mut world = World::of(role, Settings::default());
         let record = service("default/web").addressed("::ffff:192.0.2.72");
-        world.put(ServiceRecord { names_families: true, ..record });
+        world.put(ServiceRecord { family_policy: NAMED, ..record });
         assert_reported(&world, &[("AddressRefused", "it is an IPv4 address in an IPv6 address")], "mapped");
     }
 }
@@ -229,7 +232,7 @@ fn a_wrong_family_in_a_status_that_vipward_wrote_is_removed_and_its_reservation_
     let record = service("default/web").addressed("192.0.2.7");
     world.put(record.clone());
     world.reserve();
-    let six = ServiceRecord { families: vec![Family::V6], names_families: true, ..record };
+    let six = ServiceRecord { families: vec![Family::V6], family_policy: NAMED, ..record };
     world.put(six.clone().status("vipward", &["192.0.2.7"]));
     assert_eq!(world.status_of("default/web"), Some(Vec::new()), "it is cleared");
     world.put(six.status("vipward", &[]));

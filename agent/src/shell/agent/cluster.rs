@@ -5,6 +5,7 @@
 
 mod events;
 mod liveness;
+mod proxy;
 
 use std::{collections::BTreeSet, future::pending, path::PathBuf, time::Duration};
 
@@ -21,7 +22,7 @@ use vipward_core::{
     reports::outbox,
 };
 
-pub(super) use self::{events::ClusterEvent, liveness::FailureDetector};
+pub(super) use self::{events::ClusterEvent, liveness::FailureDetector, proxy::ProxyProber};
 use super::error::RunError;
 use crate::shell::{
     endpoints::metrics::MoveMetrics,
@@ -49,6 +50,7 @@ pub(super) struct Cluster {
     pub(super) l2_statuses: Option<L2Statuses>,
     /// None if it is off, or could not begin.
     pub(super) detector: Option<FailureDetector>,
+    pub(super) proxy: ProxyProber,
     pub(super) move_metrics: MoveMetrics,
     pub(super) pod: Option<String>,
     pub(super) pin_dir: PathBuf,
@@ -88,6 +90,7 @@ impl Cluster {
                     detector.notify_former(ifindex, mac, session);
                 }
             }
+            Effect::AskProxy(target) => self.proxy.ask(target),
             Effect::ShowHolder(vip, held) => {
                 if let Some(statuses) = &mut self.l2_statuses {
                     statuses.show(vip, held);

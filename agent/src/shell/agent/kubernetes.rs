@@ -15,7 +15,7 @@ use vipward_core::{
 };
 
 use super::{
-    cluster::{Cluster, FailureDetector},
+    cluster::{Cluster, FailureDetector, ProxyProber},
     error::{RunError, system},
     event_loop::{EventLoop, Opened, Outer},
     starting::{OpenEndpoints, check_host},
@@ -148,8 +148,9 @@ async fn start(
     debug_assert!(notified.is_empty(), "nothing follows before the Services have been listed");
     let found = found(opened.plane.maps())?;
     let scale = settings.wire;
+    let (health, proxy_timeout) = (args.proxy.health(), args.proxy.timeout());
     let reporter = Reporter::start(&kube, now)?;
-    let source = cluster::Cluster::start(settings, found, services, metallb, now);
+    let source = cluster::Cluster::start(settings, found, services, proxy_timeout, metallb, now);
     let outer = Cluster {
         kube,
         requests,
@@ -162,6 +163,7 @@ async fn start(
         reporter,
         l2_statuses,
         detector: scale.and_then(|scale| FailureDetector::start(scale, &Pins::new(&args.plane.pins.pin_dir))),
+        proxy: ProxyProber::new(health),
         move_metrics,
         pod: args.pod_name.clone(),
         pin_dir: args.plane.pins.pin_dir.clone(),

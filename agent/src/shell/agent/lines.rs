@@ -160,6 +160,9 @@ impl Log {
             }
             Line::Probing(left) => info!(left, "addresses are being probed before their VIPs are held"),
             Line::Probed(in_use) => info!(in_use, "addresses have been probed"),
+            Line::ProxyUnreachable => warn!(
+                "the service proxy's health endpoint was not reached in time; VIPs are taken without it"
+            ),
             Line::Synced => info!("the cluster has been read"),
             Line::Notice(notice, not_logged) => self.notice(notice, *not_logged, now),
             Line::Refused(refusals::News::Refused(what, message)) => {

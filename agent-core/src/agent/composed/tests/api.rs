@@ -138,6 +138,7 @@ impl Api {
             interfaces: write.interfaces,
             leaving: write.leaving,
             wire: write.wire,
+            proxy: write.proxy,
         });
         Answer::Done(self.leases[&node].clone())
     }
@@ -216,6 +217,7 @@ pub(super) fn lease(node: &str, wire: Option<Offer>) -> LeaseRecord {
         interfaces: vec![interface],
         leaving: false,
         wire,
+        proxy: None,
     }
 }
 

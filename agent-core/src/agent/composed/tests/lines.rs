@@ -97,6 +97,7 @@ fn cluster(effect: &ClusterEffect) -> String {
         ClusterEffect::ShowHolder(vip, held) => {
             format!("holder {} {}", named(*vip), if held.is_some() { "here" } else { "elsewhere" })
         }
+        ClusterEffect::AskProxy(target) => format!("ask proxy {target:?}"),
         ClusterEffect::ListAnew => "list anew".to_owned(),
         ClusterEffect::AvoidServer(node) => format!("avoid {node}"),
         ClusterEffect::ListSlices(_) => "list slices".to_owned(),
@@ -174,6 +175,7 @@ fn log(line: &Line, view: &NetView) -> String {
         Line::Late(..) => "late".to_owned(),
         Line::Probing(left) => format!("probing {left}"),
         Line::Probed(in_use) => format!("probed, {in_use} in use"),
+        Line::ProxyUnreachable => "proxy unreachable".to_owned(),
         Line::Synced => "synced".to_owned(),
         Line::Notice(notice, _) => {
             let text = format!("{notice:?}");

@@ -51,7 +51,7 @@ impl World {
             ..Found::default()
         };
         let services = services::Agent::alone(services::Settings::default());
-        let cluster = Cluster::start(settings.clone(), found, services, true, BEGIN);
+        let cluster = Cluster::start(settings.clone(), found, services, None, true, BEGIN);
         let mut world = Self::new(|network| Start {
             config: cluster::config(settings, SETTINGS.announce),
             network,

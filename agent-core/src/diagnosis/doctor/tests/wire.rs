@@ -87,8 +87,8 @@ fn a_node_that_takes_part_says_who_voters_whom() {
                 "wire",
                 Green,
                 &[
-                    "its thread pings without real-time priority (CAP_SYS_NICE would give it), and its memory is not \
-                     locked",
+                    "its thread pings without real-time priority (it takes CAP_SYS_NICE, and with RT_GROUP_SCHED \
+                     also cpu.rt_runtime_us), and its memory is not locked",
                 ],
                 &[],
             ),

@@ -1,7 +1,7 @@
 //! Tests of the steps that the API server shows: from the Service to the holder's life.
 
 use super::*;
-use crate::records::{KeyId, Mode, Offer, Reach, Wid};
+use crate::records::{KeyId, Local, Mode, Offer, Reach, Wid};
 
 const BROKEN: &[Broken] = &[
     (
@@ -125,7 +125,7 @@ const BROKEN: &[Broken] = &[
         |facts| {
             let cluster = in_cluster(facts);
             cluster.nodes.remove(&name("n2"));
-            cluster.account.demand.as_mut().expect("a demand").reach = Reach::On(BTreeSet::new());
+            cluster.account.demand.as_mut().expect("a demand").reach = Reach::On(Local::default());
         },
         link::CANDIDATES,
         "none of 1 nodes",
@@ -259,7 +259,7 @@ fn each_candidate_is_named_with_what_speaks_against_it() {
     lease_of(&mut facts, "n3").record.interfaces[0].carrier = false;
     let other = ServiceName { namespace: "default".into(), name: "dns".into() };
     let demand = in_cluster(&mut facts).account.demand.as_mut().expect("a demand");
-    demand.besides = vec![(other, Reach::On([name("n2")].into()))];
+    demand.besides = vec![(other, Reach::On([name("n2")].into_iter().collect()))];
     let explanation = explain(&facts);
     let step = explanation.steps.iter().find(|step| step.subject == link::CANDIDATES).expect("the step");
     assert_eq!(step.found, "2 of 3 nodes can hold it");

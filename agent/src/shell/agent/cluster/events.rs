@@ -5,6 +5,7 @@ use tracing::{info, warn};
 use vipward_core::{
     agent::cluster::{Input, Reply as AgentReply, Seen as Read},
     base::time::Monotonic,
+    delivery::{Answer, Target},
     liveness::Finding,
     ownership::{Event, StopReason},
     records::KeyId,
@@ -38,6 +39,8 @@ pub(in crate::shell::agent) enum ClusterEvent {
     /// The reason why the agent is to end.
     Why(StopReason),
     Written(Written),
+    /// This node's service proxy has answered.
+    Proxy(Target, Answer),
     Seen(Seen),
 }
 
@@ -55,6 +58,7 @@ impl Cluster {
             Some(question) = questions.recv() => return Err(question),
             why = found_out(&mut self.why) => ClusterEvent::Why(why),
             Some(outcome) = self.reporter.event_written() => ClusterEvent::Written(outcome),
+            (target, answer) = self.proxy.answered() => ClusterEvent::Proxy(target, answer),
             Some(seen) = self.seen.recv() => ClusterEvent::Seen(seen),
         })
     }
@@ -77,6 +81,10 @@ impl Cluster {
             ClusterEvent::Written(outcome) => {
                 self.reporter.on_event_written(outcome, now);
                 None
+            }
+            ClusterEvent::Proxy(target, answer) => {
+                let others = std::iter::from_fn(|| self.proxy.try_answered());
+                Some(Input::Proxy([(target, answer)].into_iter().chain(others).collect()))
             }
             ClusterEvent::Seen(first) => Some(self.on_seen(first, plane)?),
         })
@@ -154,6 +162,9 @@ impl Cluster {
             Seen::WireKeys { keys, faults } => {
                 let (keys, faults) = (keys.clone(), std::mem::take(faults));
                 self.take_keys(&keys, &faults, plane)?;
+            }
+            Seen::Node { record, addresses, .. } if record.name == self.kube.node => {
+                self.proxy.addresses.clone_from(addresses);
             }
             Seen::Lease(_)
             | Seen::LeaseGone(_)

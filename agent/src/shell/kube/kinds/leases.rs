@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use vipward_core::{
     base::pattern::InterfaceName,
     ownership::LeaseWrite,
-    records::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Room, Session, Version},
+    records::{LeaseRecord, MOST_ENDED, NodeInterface, NodeName, Proxy, Room, Session, Version},
 };
 
 use super::{
@@ -36,6 +36,8 @@ const INTERFACES: &str = "vipward.io/interfaces";
 const LEAVING: &str = "vipward.io/leaving";
 /// The annotation with the node's offer of the failure detector.
 const WIRE: &str = "vipward.io/wire";
+/// The annotation with the state of the node's service proxy.
+const PROXY: &str = "vipward.io/proxy";
 
 #[derive(Deserialize)]
 struct Object {
@@ -120,6 +122,7 @@ pub(crate) fn read(object: &str) -> Result<Read, serde_json::Error> {
         interfaces: metadata.annotation(INTERFACES).and_then(interfaces).unwrap_or_default(),
         leaving: metadata.annotation(LEAVING) == Some("true"),
         wire: metadata.annotation(WIRE).and_then(offer::read),
+        proxy: metadata.annotation(PROXY).and_then(Proxy::parse),
     };
     let known = Known { session, transitions: spec["leaseTransitions"].as_i64().unwrap_or_default() };
     let leads = metadata.name == LEADER && spec["holderIdentity"].as_str().is_some_and(|it| !it.is_empty());
@@ -164,8 +167,8 @@ pub(crate) fn creation(write: &LeaseWrite, node_uid: Option<&str>, now: Timestam
     object["apiVersion"] = "coordination.k8s.io/v1".into();
     object["kind"] = "Lease".into();
     object["metadata"]["name"] = write.node.as_str().into();
-    if let (None, Some(annotations)) = (&write.wire, object["metadata"]["annotations"].as_object_mut()) {
-        annotations.remove(WIRE);
+    if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+        annotations.retain(|_, value| !value.is_null());
     }
     if let Some(uid) = node_uid {
         object["metadata"]["ownerReferences"] =
@@ -215,7 +218,7 @@ fn listed(sessions: &[Session]) -> String {
 }
 
 fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value {
-    let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire } = write;
+    let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire, proxy } = write;
     let interfaces: Vec<InterfaceText> = interfaces
         .iter()
         .map(|NodeInterface { name, mac, subnets, bound, gateways, carrier }| InterfaceText {
@@ -257,6 +260,7 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
                 LEAVING: leaving.to_string(),
                 // A node that takes no part removes an earlier offer.
                 WIRE: wire.as_ref().map(offer::text),
+                PROXY: proxy.as_ref().map(ToString::to_string),
             },
         },
         "spec": spec,

@@ -18,8 +18,8 @@ use vipward_core::{
     records::{NodeName, NodeRecord, PoolKind, ServiceName, Version, object_name, vip_named},
     reports::outbox::{ApiObject, ObjectFault},
     services::{
-        Annotations, EndpointsRecord, FIELD_MANAGER, Ingress, IpMode, OtherController, Port, ProblemReason,
-        Protocol, ServiceRecord, Writer, oversights_on,
+        Annotations, EndpointsRecord, FIELD_MANAGER, FamilyPolicy, Ingress, IpMode, OtherController, Port,
+        ProblemReason, Protocol, ServiceRecord, Writer, oversights_on,
     },
 };
 
@@ -276,6 +276,8 @@ struct ServiceSpec {
     #[serde(rename = "externalIPs")]
     external_ips: Option<Vec<String>>,
     external_traffic_policy: Option<String>,
+    #[serde(default)]
+    health_check_node_port: Option<u16>,
     ip_families: Option<Vec<String>>,
     ip_family_policy: Option<String>,
     ports: Option<Vec<ServicePort>>,
@@ -321,8 +323,10 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
         load_balancer: spec.kind == "LoadBalancer",
         class: spec.load_balancer_class.map(Into::into),
         families,
-        names_families,
-        needs_all_families: spec.ip_family_policy.as_deref() == Some("RequireDualStack"),
+        family_policy: FamilyPolicy {
+            names: names_families,
+            needs_all: spec.ip_family_policy.as_deref() == Some("RequireDualStack"),
+        },
         load_balancer_ip: spec.load_balancer_ip.filter(|ip| !ip.is_empty()),
         external_ips: spec.external_ips.iter().flatten().filter_map(|ip| ip.parse().ok()).collect(),
         ingress,
@@ -333,6 +337,7 @@ fn service(Service { metadata, spec, status }: Service, reading: Reading) -> Ser
         has_cloud_balancer: metadata.finalizers.iter().flatten().any(|it| it == CLOUD_FINALIZER),
         other_controller: OtherController::read(|name| metadata.annotation(name).is_some()),
         local: spec.external_traffic_policy.as_deref() == Some("Local"),
+        health_check_port: spec.health_check_node_port.filter(|port| *port > 0),
         ports: spec.ports.iter().flatten().filter_map(port).collect(),
         deleting: metadata.is_deleting(),
         finalizers: metadata

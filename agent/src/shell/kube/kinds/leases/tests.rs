@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 use proptest::prelude::*;
 use vipward_common::MacAddr;
-use vipward_core::ownership::Expected;
+use vipward_core::{ownership::Expected, records::HealthPort};
 
 use super::{offer::tests::any_offer, *};
 use crate::shell::kube::testing::merge;
@@ -33,6 +33,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
         }],
         leaving: false,
         wire: None,
+        proxy: None,
     }
 }
 
@@ -260,8 +261,9 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
         proptest::collection::vec(any_interface(), 0..4),
         proptest::bool::ANY,
         proptest::option::of(any_offer()),
+        proptest::option::of(any_proxy()),
     )
-        .prop_map(|(number, ended, millis, interfaces, leaving, wire)| LeaseWrite {
+        .prop_map(|(number, ended, millis, interfaces, leaving, wire, proxy)| LeaseWrite {
             node: "node-a".into(),
             expected: Expected::Absent,
             session: number.map(session),
@@ -270,7 +272,15 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
             interfaces,
             leaving,
             wire,
+            proxy,
         })
+}
+
+fn any_proxy() -> impl Strategy<Value = Proxy> {
+    let port = (proptest::num::u16::ANY, proptest::bool::ANY)
+        .prop_map(|(number, is_ipv6)| HealthPort { number, is_ipv6 });
+    proptest::option::of(proptest::collection::btree_set(port, 0..4))
+        .prop_map(|ports| ports.map_or(Proxy::Starting, Proxy::Delivers))
 }
 
 proptest! {
@@ -285,6 +295,7 @@ proptest! {
             interfaces: write.interfaces.clone(),
             leaving: write.leaving,
             wire: write.wire.clone(),
+            proxy: write.proxy.clone(),
         };
         let mut object = created(&first);
         let Read { record, known, .. } = parsed(&object);

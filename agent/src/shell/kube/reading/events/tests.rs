@@ -34,6 +34,7 @@ fn a_lease_tells_services_all_its_interfaces() {
         interfaces: vec![interface("eth0", subnets[0]), interface("eth1", subnets[1])],
         leaving: false,
         wire: None,
+        proxy: None,
     };
     let read = Seen::Lease(record.clone()).into_read();
     let interfaces = record.interfaces.clone();

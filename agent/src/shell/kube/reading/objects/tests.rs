@@ -123,7 +123,7 @@ fn a_service_without_ip_families_has_those_of_its_cluster_ips_and_does_not_name_
             "metadata": {"name": "web", "namespace": "shop"},
             "spec": {"ipFamilies": families, "clusterIPs": cluster_ips},
         }));
-        assert_eq!((record.families, record.names_families), (expected, are_named), "{families}");
+        assert_eq!((record.families, record.family_policy.names), (expected, are_named), "{families}");
     }
 }
 
