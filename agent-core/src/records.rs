@@ -29,7 +29,7 @@ pub use self::{
     pool_kind::{PoolKind, Shown},
     pool_policy::{Allowance, PoolPolicy, Preference},
     port::{Port, Protocol},
-    proxy::{HealthPort, MOST_PORTS, Proxy},
+    proxy::{Delivers, HealthPort, MOST_PORTS, Proxy},
     reservation::Reservation,
     selector::{Selector, SelectorError},
 };

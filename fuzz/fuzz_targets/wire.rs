@@ -181,6 +181,11 @@ fuzz_target!(|input: Input| {
             assert_eq!((frame.kind(), holder), (Some(WireType::Ended), maps.session));
             vec![Recorded::Ended(holder)]
         }
+        WireOutcome::EndedPassed => {
+            assert_eq!((frame.kind(), outcome.action()), (Some(WireType::Ended), Action::Pass));
+            assert!(holder != 0 && holder != maps.session);
+            Vec::new()
+        }
         refused => panic!("{refused:?} is not received"),
     };
     assert_eq!(recorded, expected);

@@ -100,7 +100,7 @@ fn taking_over_without_the_expiring_write_is_noticed() {
 
 #[test]
 fn renewing_over_an_ended_session_is_noticed() {
-    is_noticed(Sabotage::NoSessionCheck, &["S1", "S2"]);
+    is_noticed_in(1..=SEEDS * 2, |_| true, Sabotage::NoSessionCheck, &["S1", "S2"]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn writing_in_the_reverse_order_is_noticed() {
         json!({"when": {"Ms": ms}, "what": {"End": end}})
     };
     let schedule = json!({
-        "seed": 1_086,
+        "seed": 1,
         "hold": false,
         "timing": {
             "lease_ms": 4_000, "renewal_ms": 1_000, "margin_ms": 500,
@@ -207,7 +207,7 @@ fn ending_a_session_without_reading_its_lease_is_noticed() {
 fn ending_a_session_whatever_its_version_is_is_noticed() {
     // The holder does not respond on the segment, and its renewal overtakes the write that ends its session.
     let overtaken = json!([
-        {"when": {"Ms": 20_000}, "what": {"SlowApi": {"by_ms": 600, "for_ms": 6_000}}},
+        {"when": {"Ms": 20_000}, "what": {"SlowApi": {"by_ms": 350, "for_ms": 6_000}}},
         {
             "when": {"Ms": 20_200},
             "what": {"Dead": {"segment": 0, "who": {"Holder": 0}, "out": true, "into": false, "for_ms": 1_800}}

@@ -187,6 +187,11 @@ impl Cluster {
         &self.settings
     }
 
+    /// Returns what is known of this node's service proxy.
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.stated.as_ref()
+    }
+
     /// Returns true if every type has been listed once.
     pub fn is_synced(&self) -> bool {
         self.stage >= Stage::Synced

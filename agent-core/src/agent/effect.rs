@@ -10,7 +10,7 @@ use vipward_common::{LeaseDeadline, MacAddr, Proof, VipEntry, VipKey};
 
 use super::segment::Note;
 use crate::{
-    delivery::Target,
+    delivery::{self, Target},
     host::{
         heartbeat::Late,
         plan::{Action, Cause},
@@ -224,8 +224,7 @@ pub enum Line {
     Probing(usize),
     /// The addresses have been probed, and this many are in use.
     Probed(usize),
-    /// The health endpoint of this node's service proxy was not reached in time, and no longer counts.
-    ProxyUnreachable,
+    Proxy(delivery::News),
     /// The cluster has been read.
     Synced,
     /// A notice of the engine. A repair has the number of those before it that were not logged.

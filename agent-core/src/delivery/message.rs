@@ -24,13 +24,25 @@ pub enum Answer {
     Unreachable,
 }
 
+/// Something of the whole proxy that an operator must know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum News {
+    /// The health endpoint has not been good for long. The node takes no VIP.
+    Waits,
+    /// The health endpoint was not good in time, and no longer counts.
+    Ungated,
+    /// A Lease has no room for all ports, so the `EndpointSlice`s alone count.
+    TooMany,
+    /// It has again.
+    Fits,
+}
+
 /// Something that the caller must do or report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Ask. [`Delivery::on_answer`](super::Delivery::on_answer) follows.
     Ask(Target),
-    /// The health endpoint was not reached in time, and no longer counts.
-    Ungated,
+    Report(News),
     /// The port of these VIPs was not reached in time, and no longer counts.
     Unreachable(HealthPort, BTreeSet<IpAddr>),
     /// The port of these VIPs is reached again, or no longer matters to them.

@@ -3,7 +3,10 @@
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use super::message::Answer;
-use crate::base::time::Monotonic;
+use crate::{
+    base::time::Monotonic,
+    records::{Delivers, HealthPort},
+};
 
 /// The time between two requests while a VIP waits for the answer. It grows with the wait.
 const PENDING: Duration = Duration::from_millis(100);
@@ -20,13 +23,17 @@ enum Verdict {
     Doubtful,
     /// It does not deliver.
     Waits,
+    /// It has not said anything yet.
+    Unanswered,
+    /// It has not said that it delivers, and could not be reached for too long.
+    Unreached,
 }
 
 #[derive(Debug)]
 pub(super) struct Port {
     pub(super) vips: BTreeSet<IpAddr>,
     verdict: Verdict,
-    /// Time since which the verdict is [`Verdict::Waits`].
+    /// Time since which a VIP waits for a good answer.
     since: Monotonic,
     /// Time since which it could not be reached, in a row.
     silent: Option<Monotonic>,
@@ -40,7 +47,7 @@ impl Port {
     pub(super) fn new(now: Monotonic) -> Self {
         Self {
             vips: BTreeSet::new(),
-            verdict: Verdict::Waits,
+            verdict: Verdict::Unanswered,
             since: now,
             silent: None,
             due: now,
@@ -54,13 +61,33 @@ impl Port {
         Self { verdict: Verdict::Delivers, ..Self::new(now) }
     }
 
-    pub(super) fn assume(&mut self) {
-        self.verdict = Verdict::Delivers;
+    /// Returns one of a proxy that has never been reached.
+    pub(super) fn unreached(now: Monotonic) -> Self {
+        Self { verdict: Verdict::Unreached, ..Self::new(now) }
     }
 
-    /// Returns true if the node counts as one that delivers.
-    pub(super) fn counts(&self) -> bool {
-        self.verdict != Verdict::Waits
+    pub(super) fn give_up(&mut self) {
+        self.verdict = Verdict::Unreached;
+    }
+
+    /// Returns what the node states of it.
+    pub(super) fn delivers(&self) -> Delivers {
+        match self.verdict {
+            Verdict::Delivers | Verdict::Doubtful => Delivers::Yes,
+            Verdict::Waits => Delivers::No,
+            Verdict::Unanswered => Delivers::Unanswered,
+            Verdict::Unreached => Delivers::Unreached,
+        }
+    }
+
+    /// Returns true if no VIP waits for its next answer.
+    pub(super) fn rests(&self) -> bool {
+        matches!(self.delivers(), Delivers::Yes | Delivers::Unreached)
+    }
+
+    /// Returns its place in the queue.
+    pub(super) fn place(&self, number: HealthPort) -> (bool, Monotonic, HealthPort) {
+        (self.rests(), self.due, number)
     }
 
     pub(super) fn on_answer(&mut self, answer: Answer, timeout: Duration, now: Monotonic) {
@@ -69,21 +96,23 @@ impl Port {
             Answer::Good | Answer::Perhaps => self.verdict = Verdict::Delivers,
             Answer::Bad => match self.verdict {
                 Verdict::Delivers => self.verdict = Verdict::Doubtful,
-                Verdict::Doubtful => (self.verdict, self.since) = (Verdict::Waits, now),
-                Verdict::Waits => {}
+                Verdict::Doubtful | Verdict::Unreached => (self.verdict, self.since) = (Verdict::Waits, now),
+                Verdict::Unanswered | Verdict::Waits => self.verdict = Verdict::Waits,
             },
             Answer::Unreachable => {}
         }
-        // A proxy that starts again leaves what it has programmed.
         self.silent = (answer == Answer::Unreachable).then(|| self.silent.unwrap_or(now));
         self.is_reported = self.silent.is_some_and(|since| now >= since + timeout);
-        if self.is_reported {
-            self.verdict = Verdict::Delivers;
+        // A proxy that starts again leaves what it has programmed.
+        if self.is_reported && self.verdict != Verdict::Delivers {
+            self.verdict = Verdict::Unreached;
         }
         let pause = match self.verdict {
-            Verdict::Delivers => REST,
+            Verdict::Delivers | Verdict::Unreached => REST,
             Verdict::Doubtful => PENDING,
-            Verdict::Waits => (now.saturating_since(self.since) / 10).clamp(PENDING, LONG_PENDING),
+            Verdict::Unanswered | Verdict::Waits => {
+                (now.saturating_since(self.since) / 10).clamp(PENDING, LONG_PENDING)
+            }
         };
         self.due = now + pause;
     }

@@ -89,7 +89,7 @@ impl World {
     }
 
     fn states(&self) -> String {
-        self.delivery.statement().map_or("nothing".to_owned(), |stated| stated.to_string())
+        self.delivery.statement().map_or("nothing".to_owned(), |stated| stated.stated().to_string())
     }
 }
 
@@ -97,8 +97,8 @@ impl World {
 fn a_node_that_has_booted_waits_until_its_proxy_was_healthy_once() {
     use Answer::{Bad, Good, Perhaps, Unreachable};
     type Row = (&'static str, bool, Option<Proxy>, u64, &'static [(Answer, u64, &'static str)]);
-    let ports = || Some(Proxy::Delivers([port(7)].into()));
-    let table: [Row; 12] = [
+    let ports = || Some(Proxy::Delivers([(port(7), Delivers::Yes)].into()));
+    let table: [Row; 14] = [
         ("healthy", false, None, FRESH, &[(Good, 0, "")]),
         ("healthy after a while", false, None, FRESH, &[(Bad, 60_000, "starting"), (Good, 200, "")]),
         ("its rules may come yet", false, None, FRESH, &[(Perhaps, 1_900, "starting"), (Perhaps, 200, "")]),
@@ -108,6 +108,20 @@ fn a_node_that_has_booted_waits_until_its_proxy_was_healthy_once() {
         ("there is none", false, None, FRESH, &[(Unreachable, 29_500, "starting"), (Unreachable, 700, "")]),
         ("there is none, on a node that is long up", false, None, OLD, &[(Unreachable, 0, "")]),
         ("ill, on a node that is long up", false, None, OLD, &[(Bad, 60_000, "starting"), (Good, 200, "")]),
+        ("ill for too long", false, None, OLD, &[(Bad, 119_500, "starting"), (Bad, 900, "")]),
+        (
+            "now ill, now away: too long",
+            false,
+            None,
+            FRESH,
+            &[
+                (Unreachable, 29_000, "starting"),
+                (Bad, 29_000, "starting"),
+                (Unreachable, 29_000, "starting"),
+                (Bad, 29_000, "starting"),
+                (Unreachable, 6_000, ""),
+            ],
+        ),
         ("a process goes on that waited", true, Some(Proxy::Starting), FRESH, &[(Bad, 900, "starting")]),
         ("a process goes on that did not", true, ports(), FRESH, &[(Unreachable, 0, "7")]),
         ("the first process that asks goes on", true, None, FRESH, &[(Unreachable, 0, "nothing")]),
@@ -122,8 +136,12 @@ fn a_node_that_has_booted_waits_until_its_proxy_was_healthy_once() {
             world.run(*lasts);
             assert_eq!(world.states(), *states, "{description}");
         }
-        let is_reported = world.others.contains(&Command::Ungated);
-        assert_eq!(is_reported, description == "there is none", "{description}");
+        let is_reported = world.others.contains(&Command::Report(News::Ungated));
+        let is_too_long = description == "there is none" || description.contains("too long");
+        assert_eq!(is_reported, is_too_long, "{description}");
+        let waits = world.others.iter().filter(|news| **news == Command::Report(News::Waits)).count();
+        let is_long = steps.iter().map(|(_, lasts, _)| lasts).sum::<u64>() > 40_000;
+        assert_eq!(waits, usize::from(is_long), "{description}");
     }
     let off = Delivery::start(None, false, at(FRESH));
     assert_eq!((off.statement(), off.next_deadline()), (None, None), "off");
@@ -140,8 +158,8 @@ fn a_node_delivers_while_its_proxy_says_so() {
         ("no longer", &[(Good, 0, "1"), (Bad, 3_200, ""), (Good, 110, "1")]),
         ("a proxy that starts again leaves its rules", &[(Good, 0, "1"), (Unreachable, 600_000, "1")]),
         ("a proxy that starts again", &[(Good, 2_900, "1"), (Bad, 150, "1"), (Good, 3_000, "1")]),
-        ("never reached", &[(Unreachable, 29_000, ""), (Unreachable, 3_000, "nothing"), (Bad, 3_200, "")]),
-        ("reached once, then no longer", &[(Bad, 500, ""), (Unreachable, 40_000, "1"), (Bad, 3_200, "")]),
+        ("never reached", &[(Unreachable, 29_000, ""), (Unreachable, 3_000, "?"), (Bad, 3_200, "")]),
+        ("reached once, then no longer", &[(Bad, 500, ""), (Unreachable, 40_000, "1?"), (Bad, 3_200, "")]),
     ];
     for (description, steps) in table {
         let mut world = World::with_vip(steps[0].0);
@@ -174,12 +192,32 @@ fn where_no_port_is_ever_served_a_new_endpoint_does_not_wait() {
     let mut world = World::with_vip(Answer::Unreachable);
     world.run(40_000);
     world.want(2);
-    assert_eq!(world.states(), "nothing", "the slices count");
+    assert_eq!(world.states(), "?", "none was ever reached");
     // The proxy is another one now.
     world.answer(1, Answer::Good);
     world.answer(2, Answer::Bad);
     world.run(7_000);
     assert_eq!(world.states(), "1");
+}
+
+#[test]
+fn the_answer_to_an_earlier_request_changes_nothing_and_is_no_second_place_in_the_queue() {
+    let mut world = World::start(OLD, false);
+    for _ in 0..5 {
+        world.delivery.on_demand(vip(1), Some(port(1)), world.now);
+        let asks = world.delivery.on_time(world.now);
+        assert!(asks.contains(&Command::Ask(Target::Port(port(1)))), "{asks:?}");
+        world.delivery.on_demand(vip(1), None, world.now);
+        world.delivery.on_demand(vip(1), Some(port(1)), world.now);
+        world.delivery.on_answer(Target::Port(port(1)), Answer::Good, world.now);
+        world.delivery.on_demand(vip(1), None, world.now);
+        world.now = world.now + Duration::from_millis(10);
+    }
+    world.answer(1, Answer::Good);
+    world.want(1);
+    world.asked.clear();
+    world.run(30_000);
+    assert_eq!(world.asked.len(), 10, "every 3 s, once");
 }
 
 #[test]
@@ -213,8 +251,9 @@ fn requests_are_few_at_rest_often_while_a_vip_waits_and_never_beyond_the_rate() 
         world.want(number);
     }
     assert!((995..=1_001).contains(&asked(&mut world, 10_000)), "100 a second");
-    world.run(100_000);
+    world.run(200_000);
     assert_eq!(world.states(), "nothing", "more than a Lease can state");
+    assert_eq!(world.others, [Command::Report(News::TooMany)]);
     // One that waits is asked before all others.
     world.answer(10_001, Answer::Bad);
     world.asked.clear();
@@ -222,4 +261,41 @@ fn requests_are_few_at_rest_often_while_a_vip_waits_and_never_beyond_the_rate() 
     world.run(1_000);
     let of_one = world.asked.iter().filter(|(_, target)| *target == Target::Port(port(10_001))).count();
     assert_eq!(of_one, 10);
+    // Many that wait leave every second place to those at rest.
+    for number in 10_002..=11_000 {
+        world.answer(number, Answer::Bad);
+        world.want(number);
+    }
+    world.asked.clear();
+    world.run(2_000);
+    let at_rest = |target| matches!(target, Target::Port(port) if port.number <= 10_000);
+    let resting = world.asked.iter().filter(|(_, target)| at_rest(*target)).count();
+    assert!((90..=110).contains(&resting), "{resting} of {}", world.asked.len());
+}
+
+#[test]
+fn a_node_with_too_many_ports_says_so_and_states_them_again_when_they_are_clearly_fewer() {
+    let mut world = World::start(OLD, false);
+    for number in 1..=513 {
+        world.answer(number, Answer::Good);
+        world.want(number);
+    }
+    world.run(10_000);
+    let leave = |world: &mut World, numbers: std::ops::RangeInclusive<u16>| {
+        for number in numbers {
+            world.delivery.on_demand(vip(number), None, world.now);
+        }
+        world.run(1_000);
+    };
+    assert_eq!(world.states(), "nothing");
+    leave(&mut world, 401..=513);
+    assert_ne!(world.states(), "nothing", "400 are few enough");
+    let news = [Command::Report(News::TooMany), Command::Report(News::Fits)];
+    assert_eq!(world.others, news);
+    for number in 401..=513 {
+        world.want(number);
+    }
+    world.run(10_000);
+    leave(&mut world, 402..=513);
+    assert_eq!(world.states(), "nothing", "401 are not");
 }

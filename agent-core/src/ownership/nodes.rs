@@ -176,12 +176,12 @@ impl Nodes {
         self.members.get(name)?.lease.as_ref()
     }
 
-    /// Returns the last Lease that a node has written. It may be deleted.
     /// Returns the session that a node's Lease carries, if it has not ended.
     pub(super) fn live_session(&self, name: &NodeName) -> Option<Session> {
         self.member(name)?.session()
     }
 
+    /// Returns the last Lease that a node has written. It may be deleted.
     fn description(&self, name: &NodeName) -> Option<&LeaseRecord> {
         self.members.get(name)?.description()
     }

@@ -34,7 +34,7 @@ pub enum PodState {
     Deleted,
     /// The kubelet ends it because the node shuts down.
     NodeShutsDown,
-    /// The API server lets the agent read nothing.
+    /// The API server refuses to let the agent read it.
     Refused,
     /// The Pod could not be read, or the agent is in none.
     Unknown,
@@ -115,18 +115,20 @@ impl Ending {
     /// permissions: their definition was deleted too.
     pub fn look(&mut self, found: Termination, now: Monotonic) -> Next {
         let is_refused = found.pod == PodState::Refused;
-        self.was_deleted |=
-            found.daemon_set == DaemonSetState::Deleted || is_refused && found.claims_are_gone;
-        if !self.was_deleted && !is_refused {
-            return Next::End(found.without_removal());
+        let is_removed = is_refused && found.claims_are_gone;
+        self.was_deleted |= found.daemon_set == DaemonSetState::Deleted;
+        let without_removal = found.without_removal();
+        // A node that is drained has no time to lose.
+        let waits = is_refused && without_removal == StopReason::Restart;
+        if !self.was_deleted && !is_removed && !waits {
+            return Next::End(without_removal);
         }
         let reason = match found.daemon_set {
             // The deletion has ended the Pod, even if the node is cordoned.
             DaemonSetState::Stays => return Next::End(StopReason::Restart),
             DaemonSetState::Deleted | DaemonSetState::Refused => StopReason::Uninstall,
-            DaemonSetState::Unknown if is_refused && self.was_deleted => StopReason::Uninstall,
+            DaemonSetState::Unknown if is_removed || is_refused && self.was_deleted => StopReason::Uninstall,
             // The claims may go a moment later.
-            DaemonSetState::Unknown if is_refused => found.without_removal(),
             DaemonSetState::Unknown => StopReason::Restart,
         };
         if now < self.until && !found.node_is_ending() {

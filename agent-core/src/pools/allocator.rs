@@ -37,7 +37,7 @@ pub use self::{
     types::{Command, Event, Expected, Given, ReservationWrite, Surroundings},
 };
 use super::{Change, Family, Pool, PoolFault};
-use crate::records::{PoolKind, Port, Reservation, ServiceName};
+use crate::records::{PoolKind, Reservation, ServiceName};
 
 #[derive(Debug, Default)]
 pub struct Allocator {
@@ -178,10 +178,7 @@ impl Allocator {
     /// Records a Service's request, or that it has none any more.
     fn put_request(&mut self, service: ServiceName, request: Option<Box<Request>>) {
         let before = self.requests.remove(&service);
-        fn sharing(it: &Request) -> (&[ShareKey], &[Port], bool, Option<&Limits>) {
-            (&it.keys, &it.ports, it.is_local, it.limits.as_deref())
-        }
-        let shares_alike = |one: &Request, other: &Request| sharing(one) == sharing(other);
+        let shares_alike = |one: &Request, other: &Request| one.sharing() == other.sharing();
         if let Some(before) = &before {
             self.groups.remove(&service, &before.keys);
         }

@@ -1,6 +1,6 @@
 //! What a node states in its Lease about its service proxy (kube-proxy, Cilium).
 
-use std::{collections::BTreeSet, fmt};
+use std::{collections::BTreeMap, fmt};
 
 /// Largest number of ports in a Lease. A node with more states nothing.
 pub const MOST_PORTS: usize = 512;
@@ -31,13 +31,29 @@ impl fmt::Display for HealthPort {
     }
 }
 
+/// What is known of a proxy, for the ready endpoints of one Service on its node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Delivers {
+    Yes,
+    /// The port could not be reached for too long. The proxy may have stopped.
+    Unreached,
+    /// The port was not reached yet. A Lease does not state it: to other nodes, it is a no.
+    Unanswered,
+    No,
+    /// No port of this proxy has ever been reached. It may have none.
+    Silent,
+    Starting,
+}
+
 /// The state of a node's proxy. Without a statement, the `EndpointSlice`s alone count.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Proxy {
     /// It has not been healthy since the node booted.
     Starting,
-    /// It delivers to the node's ready endpoints of the Services with these ports.
-    Delivers(BTreeSet<HealthPort>),
+    /// No port was ever reached, and one for too long.
+    Silent,
+    /// Its ports, each with [`Delivers::Yes`], `Unreached` or `Unanswered`. It does not deliver for others.
+    Delivers(BTreeMap<HealthPort, Delivers>),
 }
 
 impl Proxy {
@@ -45,27 +61,36 @@ impl Proxy {
     pub fn parse(text: &str) -> Option<Self> {
         match text {
             "starting" => Some(Self::Starting),
-            "" => Some(Self::Delivers(BTreeSet::new())),
+            "?" => Some(Self::Silent),
+            "" => Some(Self::Delivers(BTreeMap::new())),
             ports => {
-                let ports: Option<BTreeSet<_>> = ports.split(',').map(HealthPort::parse).collect();
+                let parse = |text: &str| match text.strip_suffix('?') {
+                    Some(port) => Some((HealthPort::parse(port)?, Delivers::Unreached)),
+                    None => Some((HealthPort::parse(text)?, Delivers::Yes)),
+                };
+                let ports: Option<BTreeMap<_, _>> = ports.split(',').map(parse).collect();
                 ports.filter(|ports| ports.len() <= MOST_PORTS).map(Self::Delivers)
             }
         }
     }
 
-    /// Returns true if it delivers to a ready endpoint of the node.
-    pub(crate) fn delivers(&self, port: Option<HealthPort>) -> bool {
-        match self {
-            Self::Starting => false,
-            Self::Delivers(ports) => port.is_none_or(|port| ports.contains(&port)),
+    /// Returns what a node's statement says of a Service with this port, or with none.
+    pub(crate) fn delivers(stated: Option<&Self>, port: Option<HealthPort>) -> Delivers {
+        match (stated, port) {
+            (Some(Self::Starting), _) => Delivers::Starting,
+            (None, _) | (Some(Self::Silent | Self::Delivers(_)), None) => Delivers::Yes,
+            (Some(Self::Silent), Some(_)) => Delivers::Silent,
+            (Some(Self::Delivers(ports)), Some(port)) => ports.get(&port).copied().unwrap_or(Delivers::No),
         }
     }
 
-    /// Returns true if two statements differ for a port.
-    pub(crate) fn differ(one: Option<&Self>, other: Option<&Self>, port: Option<HealthPort>) -> bool {
-        let starts = |proxy: Option<&Self>| proxy == Some(&Self::Starting);
-        let delivers = |proxy: Option<&Self>| proxy.is_none_or(|proxy| proxy.delivers(port));
-        starts(one) != starts(other) || delivers(one) != delivers(other)
+    /// Returns the part that a Lease states.
+    pub(crate) fn stated(&self) -> Self {
+        let mut stated = self.clone();
+        if let Self::Delivers(ports) = &mut stated {
+            ports.retain(|_, delivers| *delivers != Delivers::Unanswered);
+        }
+        stated
     }
 }
 
@@ -73,8 +98,13 @@ impl fmt::Display for Proxy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Starting => f.write_str("starting"),
+            Self::Silent => f.write_str("?"),
             Self::Delivers(ports) => {
-                f.write_str(&ports.iter().map(HealthPort::to_string).collect::<Vec<_>>().join(","))
+                let text = |(port, delivers): (&HealthPort, &Delivers)| match delivers {
+                    Delivers::Unreached => format!("{port}?"),
+                    _ => port.to_string(),
+                };
+                f.write_str(&ports.iter().map(text).collect::<Vec<_>>().join(","))
             }
         }
     }
@@ -88,13 +118,16 @@ mod tests {
     fn a_statement_is_read_as_it_was_written() {
         let ports = |ports: &[(u16, bool)]| {
             let port = |(number, is_ipv6): &(u16, bool)| HealthPort { number: *number, is_ipv6: *is_ipv6 };
-            Proxy::Delivers(ports.iter().map(port).collect())
+            Proxy::Delivers(ports.iter().map(|of| (port(of), Delivers::Yes)).collect())
         };
+        let six = HealthPort { number: 30_001, is_ipv6: true };
         let table = [
             ("starting", Some(Proxy::Starting)),
             ("", Some(ports(&[]))),
             ("30001", Some(ports(&[(30_001, false)]))),
             ("30001,30001/6,31000", Some(ports(&[(30_001, false), (30_001, true), (31_000, false)]))),
+            ("?", Some(Proxy::Silent)),
+            ("30001/6?", Some(Proxy::Delivers([(six, Delivers::Unreached)].into()))),
             ("30001,", None),
             ("70000", None),
             ("good", None),

@@ -191,7 +191,7 @@ impl Leader {
             resources.extend([Resource::OF_METALLB, Resource::UNSERVED].concat());
         }
         status.leads(unlisted(&resources, &BTreeSet::new()));
-        let reading = Reading { service_labels: true, needs_pools: true, faults: true, metallb };
+        let reading = Reading { service_labels: true, is_controllers: true, metallb };
         let (reader, seen) = Reader::start(kube, &resources, reading)?;
         let (requests, replies) = Requests::start(kube, Statuses::AtOnce)?;
         let settings = args.services.settings();

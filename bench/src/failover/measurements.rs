@@ -94,8 +94,12 @@ fn follow(course: Course, quick: bool, progress: &impl Fn(&str)) -> Result<Vec<C
         Some(scale) => ClusterOptions::with_wire(course.nodes, scale),
         None => ClusterOptions { nodes: course.nodes, ..ClusterOptions::default() },
     };
+    let options = ClusterOptions { start_agents: course.api_servers == 0, ..options };
     let mut crashes = Vec::new();
     scenario("failover", options, |cluster| {
+        if course.api_servers > 0 {
+            cluster.start_with_tls()?;
+        }
         if course.wire.is_some() {
             cluster.make_wire_key()?;
         }

@@ -124,7 +124,8 @@ impl World {
                 continue;
             }
             // One that was cut off may take its own VIP back by what it knew.
-            let has_seen = it.times.fit.is_some_and(|fit| self.now.since(fit) > ASKED_AT_REST);
+            let calm = it.times.fit.map(|fit| fit.max(self.record.trouble.disturbed));
+            let has_seen = calm.is_some_and(|calm| self.now.since(calm) > ASKED_AT_REST);
             let is_local = !self.plan.has_controller() && !self.desired.vips[vip].local.is_empty();
             let from = self.now - ASKED_AT_REST;
             let port = names::health_port(vip);

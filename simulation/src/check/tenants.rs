@@ -3,7 +3,11 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use vipward_core::records::{ClaimRecord, ServiceName};
+use vipward_core::{
+    pools::Lack,
+    records::{ClaimRecord, ServiceName},
+    services::Problem,
+};
 
 use super::events::NOTIFIED;
 use crate::{
@@ -225,8 +229,11 @@ impl World {
         failed.map(|failed| failed + PAUSE).unwrap_or_default()
     }
 
+    /// Returns a problem of a Service, but that it shares with nobody of its key.
     fn problems_of(&self, service: &ServiceName) -> Option<String> {
-        self.fit_leader()?.leading()?.problems.get(service)?.first().map(ToString::to_string)
+        let mut problems = self.fit_leader()?.leading()?.problems.get(service)?.iter();
+        let is_alone = |problem: &Problem| matches!(problem, Problem::Lacking(Lack::Unjoined { .. }));
+        problems.find(|problem| !is_alone(problem)).map(ToString::to_string)
     }
 
     /// Returns whether a Service has one address, which is its own alone and stays.

@@ -108,8 +108,10 @@ impl World {
 
     pub(crate) fn join(&mut self, node: usize) {
         self.record.disturbed(self.now);
-        self.nodes[node].powered = true;
-        self.boot_proxy(node);
+        // A disturbance may have given it power before.
+        if !std::mem::replace(&mut self.nodes[node].powered, true) {
+            self.boot_proxy(node);
+        }
         self.put_node(node);
         self.boot(node);
     }
@@ -194,11 +196,13 @@ impl World {
             self.record_crash(node, None);
         }
         let it = &mut self.nodes[node];
-        it.powered = on;
+        let was_powered = std::mem::replace(&mut it.powered, on);
         it.times.steady = self.now;
         if on {
             let delay = Duration::from_millis(it.rng.steps.u64(BOOT));
-            self.boot_proxy(node);
+            if !was_powered {
+                self.boot_proxy(node);
+            }
             self.after(delay, Happening::Boot { node });
             return;
         }

@@ -1,6 +1,7 @@
 //! Owns the API server of a cluster: one in this process, or the real one of `KUBECONFIG`.
 
 use std::env;
+use std::fs;
 use std::net::{SocketAddr, SocketAddrV4, TcpListener, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,10 +10,11 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use kube::config::{Kubeconfig, NamedCluster};
 use serde_json::{Value, json};
+use tempfile::NamedTempFile;
 
 use super::admin::{Admin, Object};
 use crate::{
-    apiserver::{self, ApiServer, Options},
+    apiserver::{self, ApiServer, FIRST, Options, certificate_in},
     kit::{Process, SpawnOptions},
 };
 
@@ -53,6 +55,8 @@ impl GoingBack {
 pub struct ClusterApi {
     backend: Backend,
     cluster: NamedCluster,
+    /// The CA of a server in this process that serves TLS.
+    ca: Option<NamedTempFile>,
     /// The administrator's credentials, as a kubeconfig has them.
     credentials: Value,
     upstream: SocketAddr,
@@ -90,7 +94,7 @@ impl ClusterApi {
         let upstream = (host.as_str(), port).to_socket_addrs().ok().and_then(|mut found| found.next());
         let upstream = upstream.with_context(|| format!("failed to resolve {host}:{port}"))?;
         let credentials = credentials_in(&kubeconfig)?;
-        Ok(Self { backend, cluster, credentials, upstream, admin: Admin::new(kubeconfig)? })
+        Ok(Self { backend, cluster, ca: None, credentials, upstream, admin: Admin::new(kubeconfig)? })
     }
 
     /// Returns its address in this process's network namespace.
@@ -120,6 +124,20 @@ impl ClusterApi {
             Backend::InProcess(server) => Some(server),
             Backend::Real { .. } => None,
         }
+    }
+
+    /// Has kubeconfigs name TLS from now on, also for a server in this process.
+    pub(super) fn serve_tls(&mut self) -> Result<()> {
+        let Backend::InProcess(server) = &self.backend else { return Ok(()) };
+        server.set_certificate(FIRST.as_bytes())?;
+        let ca = NamedTempFile::new().context("failed to make a file for the CA")?;
+        fs::write(ca.path(), certificate_in(FIRST)).context("failed to write the CA")?;
+        let cluster = self.cluster.cluster.as_mut().context("invariant: the cluster has a server")?;
+        cluster.server = Some(server.url().replace("http://", "https://"));
+        cluster.certificate_authority = Some(ca.path().display().to_string());
+        cluster.tls_server_name = Some("198.51.100.1".to_owned());
+        self.ca = Some(ca);
+        Ok(())
     }
 
     /// Saves the store. Returns `None` for a real API server without a backup program.

@@ -227,6 +227,17 @@ impl Cluster {
         self.forwarder.reconnect(id.management_address());
     }
 
+    /// Starts the agents with kubeconfigs that name TLS: only then do agents connect to the endpoints of API
+    /// servers. None may have started before.
+    pub fn start_with_tls(&mut self) -> Result<()> {
+        ensure!(!self.options.start_agents, "the agents run, and have their kubeconfigs");
+        self.api.serve_tls()?;
+        for id in self.ids() {
+            self.restart_agent(id)?;
+        }
+        Ok(())
+    }
+
     /// Makes these nodes the API servers, as in a cluster with a stacked control plane. They share one
     /// store. Connections by the configured address lead to one of them each, also while it has no power.
     pub fn run_api_servers_on(&mut self, ids: &[NodeId]) -> Result<()> {

@@ -6,9 +6,9 @@ use super::Cluster;
 use crate::{
     agent::effect::{self, Effect, Line},
     base::time::Monotonic,
-    delivery::Command,
+    delivery::{Command, News},
     ownership,
-    records::{HealthPort, LeaseRecord},
+    records::{HealthPort, LeaseRecord, Proxy},
     reports::outbox::{ApiObject, Message, Object, Reason},
     services::{Problem, ProblemReason},
 };
@@ -16,7 +16,11 @@ use crate::{
 impl Cluster {
     /// Goes on with what this node's Lease states, before the first decision.
     pub(super) fn inherit(&mut self, record: &LeaseRecord, now: Monotonic) {
-        if !self.is_synced() && record.node == self.settings.node && self.engine.continues(record) {
+        if self.is_synced() || record.node != self.settings.node {
+            return;
+        }
+        // An earlier process may have ended its session before its proxy was up.
+        if self.engine.continues(record) || record.proxy == Some(Proxy::Starting) {
             self.delivery.inherit(record.proxy.as_ref(), now);
         }
     }
@@ -26,7 +30,7 @@ impl Cluster {
         for command in self.delivery.on_time(now) {
             match command {
                 Command::Ask(target) => self.emit(effect::Cluster::AskProxy(target)),
-                Command::Ungated => self.report_ungated(),
+                Command::Report(news) => self.report_proxy(news),
                 Command::Unreachable(port, vips) => self.report_unreached(port, vips),
                 Command::Reached(vips) => self.report_reached(&vips),
             }
@@ -39,8 +43,13 @@ impl Cluster {
         }
     }
 
-    fn report_ungated(&mut self) {
-        self.effects.push(Effect::Log(Line::ProxyUnreachable));
+    fn report_proxy(&mut self, news: News) {
+        self.effects.push(Effect::Log(Line::Proxy(news)));
+        let note = match news {
+            News::Ungated => UNGATED,
+            News::TooMany => TOO_MANY,
+            News::Waits | News::Fits => return,
+        };
         let node = ApiObject {
             version: "v1",
             kind: "Node",
@@ -49,7 +58,7 @@ impl Cluster {
             uid: "".into(),
         };
         let reason = Reason::Problem(ProblemReason::ProxyUnreachable);
-        let message = Message::new(Object::Other(node), None, reason, UNGATED);
+        let message = Message::new(Object::Other(node), None, reason, note);
         self.emit(effect::Cluster::Post(Box::new(message)));
     }
 
@@ -72,7 +81,10 @@ impl Cluster {
     }
 }
 
-/// The note of a node whose proxy is not reached.
+const TOO_MANY: &str = "VIPs of externalTrafficPolicy Local may be here before the service proxy delivers: this \
+                        node has ready endpoints of more than 512 Services with a healthCheckNodePort, so \
+                        EndpointSlices alone decide. It is over at 400";
+
 const UNGATED: &str = "this node may get VIPs before its service proxy delivers: its health endpoint was not \
-                       reached in time. See whether kube-proxy, or what replaces it, runs there; name its \
+                       good in time. See whether kube-proxy, or what replaces it, runs there; name its \
                        endpoint with --proxy-health";

@@ -152,8 +152,11 @@ impl Subject<'_> {
             return None;
         }
         self.guard_unheld();
-        let may_take = self.vip.claim.unclear.map_or(self.now, |since| self.unclear_until(since));
-        self.take(None, may_take)
+        let known = &self.vip.claim;
+        let from = known.unclear.map_or(self.now, |since| self.unclear_until(since));
+        // Who handed the VIP over may answer until the claim has rested, though it was deleted meanwhile.
+        let rested = if known.is_lost { known.changed + self.nodes.rest() } else { self.now };
+        self.take(None, from.max(rested))
     }
 
     /// Takes the next step for a VIP whose claim names this node.

@@ -16,18 +16,22 @@ impl Engine {
 
     fn take_lease(&mut self, record: LeaseRecord) {
         let session = self.nodes.live_session(&record.node);
-        let has_ended = session.is_some_and(|session| record.ended.contains(&session));
+        // A node that leaves, or has begun another session, lives.
+        let is_dead = !record.leaving && record.live_session().is_none();
+        let has_ended = is_dead && session.is_some_and(|session| record.ended.contains(&session));
         if has_ended && record.node != self.nodes.settings.node {
             // Whichever news was first, the claims that follow must not wait for its API server.
             self.command(Command::AvoidServer(record.node.clone()));
         }
-        let (node, proxy) = (record.node.clone(), record.proxy.clone());
-        let before = self.nodes.lease(&node).and_then(|lease| lease.proxy.clone());
+        let before = self.nodes.lease(&record.node).and_then(|lease| lease.proxy.as_ref());
+        // Most are renewals and no more. Nothing is copied for them, and no VIP is visited.
+        let differs = record.node != self.nodes.settings.node && before != record.proxy.as_ref();
+        let changed = differs.then(|| (before.cloned(), record.proxy.clone()));
         if self.nodes.take_lease(record, self.now) {
             self.update_peers();
             self.evaluate_all();
-        } else if node != self.nodes.settings.node {
-            self.evaluate_delivered(before.as_ref(), proxy.as_ref());
+        } else if let Some((before, after)) = changed {
+            self.evaluate_delivered(before.as_ref(), after.as_ref());
         }
     }
 
@@ -36,8 +40,7 @@ impl Engine {
         if self.nodes.own.proxy == proxy {
             return;
         }
-        let before = std::mem::replace(&mut self.nodes.own.proxy, proxy);
-        self.nodes.own.renew_now(self.now);
+        let before = self.nodes.own.set_proxy(proxy, self.now);
         let after = self.nodes.own.proxy.clone();
         self.evaluate_delivered(before.as_ref(), after.as_ref());
     }
@@ -48,7 +51,8 @@ impl Engine {
             Reach::On(local) => local.health_port,
             Reach::Anywhere | Reach::Unknown => None,
         };
-        let vips = self.vips.iter().filter(|(_, vip)| Proxy::differ(before, after, port(vip)));
+        let differs = |port| Proxy::delivers(before, port) != Proxy::delivers(after, port);
+        let vips = self.vips.iter().filter(|(_, vip)| differs(port(vip)));
         self.queue.add_all(vips.map(|(address, _)| *address));
     }
 

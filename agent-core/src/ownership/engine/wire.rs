@@ -28,10 +28,8 @@ impl Engine {
             }
             Finding::Ended(word) => self.on_notified_end(word),
             Finding::Expired { session } => {
-                if let Some(node) = self.nodes.on_notified_of(session, self.now) {
-                    self.command(Command::AvoidServer(node.clone()));
-                    self.command(Command::ReadLease(node));
-                }
+                let node = self.nodes.on_notified_of(session, self.now);
+                self.commands.extend(node.map(Command::ReadLease));
             }
         }
     }

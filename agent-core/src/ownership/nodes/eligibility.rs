@@ -6,8 +6,8 @@ use crate::{
     base::{address::mix, legible::Legible},
     host::interfaces::interface_for,
     records::{
-        Demand, HealthPort, Local, NodeInterface, NodeName, NodeRecord, PoolKind, PoolPolicy, Proxy, Reach,
-        Session, Shown,
+        Delivers, Demand, HealthPort, NodeInterface, NodeName, NodeRecord, PoolKind, PoolPolicy, Proxy,
+        Reach, Session, Shown,
     },
 };
 
@@ -46,6 +46,12 @@ pub enum Disqualified {
     ProxyBehind {
         port: HealthPort,
     },
+    /// The node's service proxy could not be reached for too long.
+    ProxyUnreached {
+        port: HealthPort,
+        /// True if no port of it was ever reached, and the node's endpoints terminate.
+        drains: bool,
+    },
     /// The node's endpoints of a Service with `externalTrafficPolicy: Local` terminate.
     Draining,
     /// The annotation `vipward.io/nodes` leaves the node out.
@@ -77,11 +83,19 @@ pub enum Disqualified {
 
 impl Disqualified {
     /// Returns the place of a soft reason. A node with a lesser one comes first.
+    ///
+    /// A cordoned node serves like any. Endpoints that terminate serve for now, and Kubernetes soon has no
+    /// ready endpoint on a node that is not ready: neither is worth a move to the other. A proxy that is not
+    /// reached may have stopped, so its node takes nothing from endpoints that serve. If it was never
+    /// reached, it may be of a kind that leaves terminating endpoints out. Worst is a proxy that has said
+    /// that it does not deliver.
     pub(super) fn severity(soft: Option<&Self>) -> u8 {
         match soft {
             None => 0,
-            Some(Self::Draining) => 2,
-            Some(Self::ProxyBehind { .. } | Self::ProxyStarting) => 3,
+            Some(Self::Draining | Self::NotReady) => 2,
+            Some(Self::ProxyUnreached { drains: false, .. }) => 3,
+            Some(Self::ProxyUnreached { drains: true, .. }) => 4,
+            Some(Self::ProxyBehind { .. } | Self::ProxyStarting) => 5,
             Some(_) => 1,
         }
     }
@@ -121,7 +135,7 @@ impl Disqualified {
             Self::NoLocalEndpoint => {
                 "run a ready pod of the Service on a node, or set externalTrafficPolicy: Cluster"
             }
-            Self::ProxyStarting | Self::ProxyBehind { .. } => {
+            Self::ProxyStarting | Self::ProxyBehind { .. } | Self::ProxyUnreached { .. } => {
                 "see whether the node's kube-proxy, or what replaces it, runs and is healthy (--proxy-health)"
             }
             Self::Draining => "run a ready pod of the Service on a node",
@@ -170,6 +184,9 @@ impl fmt::Display for Disqualified {
             Self::ProxyStarting => f.write_str("its service proxy has not been healthy since it booted"),
             Self::ProxyBehind { port } => {
                 write!(f, "its service proxy does not deliver yet (healthCheckNodePort {})", port.number)
+            }
+            Self::ProxyUnreached { port, .. } => {
+                write!(f, "its service proxy is not reached (healthCheckNodePort {})", port.number)
             }
             Self::Draining => f.write_str("its endpoints terminate"),
             Self::NotSelected => f.write_str("annotation vipward.io/nodes leaves it out"),
@@ -255,10 +272,10 @@ pub fn eligibility<'a>(
         return Err(Disqualified::NoCarrier { interface: Arc::clone(&interface.name) });
     }
     check_node(node, demand, honour_exclude_label)?;
-    let soft = match delivery(facts.proxy, &demand.reach, &node.name) {
+    let soft = match delivery(facts, &demand.reach, &node.name) {
         Ok(()) if node.cordoned => Some(Disqualified::Cordoned),
         Ok(()) => (!node.ready).then_some(Disqualified::NotReady),
-        Err(why @ Disqualified::Draining) => Some(why),
+        Err(why @ (Disqualified::Draining | Disqualified::ProxyUnreached { .. })) => Some(why),
         Err(why @ (Disqualified::ProxyStarting | Disqualified::ProxyBehind { .. })) if facts.keeps => {
             Some(why)
         }
@@ -268,17 +285,24 @@ pub fn eligibility<'a>(
 }
 
 /// Succeeds if a node delivers the traffic to a ready endpoint, as far as is known.
-fn delivery(proxy: Option<&Proxy>, reach: &Reach, node: &NodeName) -> Result<(), Disqualified> {
-    if proxy == Some(&Proxy::Starting) {
-        return Err(Disqualified::ProxyStarting);
+fn delivery(facts: &NodeFacts<'_>, reach: &Reach, node: &NodeName) -> Result<(), Disqualified> {
+    let (is_ready, drains, port) = match reach {
+        Reach::On(local) => (local.ready.contains(node), local.draining.contains(node), local.health_port),
+        Reach::Anywhere | Reach::Unknown => (true, false, None),
+    };
+    if !is_ready && !drains {
+        return Err(Disqualified::NoLocalEndpoint);
     }
-    let Reach::On(Local { ready, draining, health_port }) = reach else { return Ok(()) };
-    let behind = health_port.filter(|port| proxy.is_some_and(|proxy| !proxy.delivers(Some(*port))));
-    match behind {
-        None if ready.contains(node) => Ok(()),
-        _ if draining.contains(node) => Err(Disqualified::Draining),
-        Some(port) if ready.contains(node) => Err(Disqualified::ProxyBehind { port }),
-        Some(_) | None => Err(Disqualified::NoLocalEndpoint),
+    match (Proxy::delivers(facts.proxy, port), port) {
+        (Delivers::Starting, _) => Err(Disqualified::ProxyStarting),
+        (Delivers::Silent, Some(port)) => Err(Disqualified::ProxyUnreached { port, drains: !is_ready }),
+        (Delivers::Yes, _) | (_, None) if is_ready => Ok(()),
+        // The proxy is about to say whether it delivers. Until then, a holder keeps its VIP.
+        (Delivers::Unanswered, _) if is_ready && facts.keeps => Ok(()),
+        _ if drains => Err(Disqualified::Draining),
+        (Delivers::Unreached, Some(port)) => Err(Disqualified::ProxyUnreached { port, drains: false }),
+        (_, Some(port)) => Err(Disqualified::ProxyBehind { port }),
+        (_, None) => Err(Disqualified::NoLocalEndpoint),
     }
 }
 

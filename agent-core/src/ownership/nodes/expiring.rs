@@ -27,7 +27,7 @@ impl Nodes {
     /// reason, or once this node's own lease deadline has passed: then missing renewals do not
     /// count.
     fn expiring_at(&self, name: &NodeName, now: Monotonic) -> Option<Monotonic> {
-        let member = self.member(name).filter(|member| !member.expiring)?;
+        let member = self.member(name).filter(|member| !member.expiring && !member.notices.reads)?;
         if *name == self.settings.node {
             return None;
         }
@@ -140,6 +140,7 @@ impl Nodes {
     pub(crate) fn end_expiring(&mut self, name: &NodeName) {
         if let Some(member) = self.member_mut(name) {
             member.expiring = false;
+            member.notices.reads = false;
         }
     }
 
@@ -161,9 +162,11 @@ impl Nodes {
                 member.expiring = true;
                 Expired::Read
             }
+            // Another node's write may have been first. The read is no reason to wait for a renewal.
             Outcome::Unknown => {
                 member.retry = now + RETRY;
-                Expired::Again
+                member.expiring = true;
+                Expired::Read
             }
             Outcome::Refused(_) => {
                 member.retry = now + REFUSED_RETRY;

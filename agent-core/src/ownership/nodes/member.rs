@@ -6,6 +6,7 @@ use vipward_common::MacAddr;
 
 use crate::{
     base::time::Monotonic,
+    ownership::times::{REFUSED_RETRY, RETRY},
     records::{LeaseRecord, NodeRecord, Session, Version},
 };
 
@@ -35,6 +36,28 @@ pub(crate) struct Member {
     pub(crate) expiring: bool,
     /// Time before which no next request about its Lease is sent.
     pub(crate) retry: Monotonic,
+    pub(super) notices: Notices,
+}
+
+/// Expiry notices for a node's present session.
+#[derive(Debug, Default)]
+pub(super) struct Notices {
+    /// True if the Lease is being read for one.
+    pub(super) reads: bool,
+    number: u32,
+    next: Monotonic,
+}
+
+impl Notices {
+    /// Records a notice, and that the Lease is read for it. Returns false if it must wait.
+    pub(super) fn begin(&mut self, now: Monotonic) -> bool {
+        if self.reads || now < self.next {
+            return false;
+        }
+        let pause = RETRY.saturating_mul(2_u32.saturating_pow(self.number)).min(REFUSED_RETRY);
+        *self = Self { reads: true, number: self.number.saturating_add(1), next: now + pause };
+        true
+    }
 }
 
 impl Member {
@@ -51,6 +74,7 @@ impl Member {
             took: None,
             expiring: false,
             retry: now,
+            notices: Notices::default(),
         }
     }
 
@@ -108,6 +132,7 @@ impl Member {
         self.seen = now;
         if self.lease.as_ref().and_then(|lease| lease.session) != record.session {
             self.session_seen = now;
+            self.notices = Notices { reads: self.notices.reads, ..Notices::default() };
         }
         self.macs.retain(|mac, _| record.interfaces.iter().any(|interface| interface.mac == *mac));
         for interface in &record.interfaces {

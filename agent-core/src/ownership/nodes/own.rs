@@ -18,6 +18,9 @@ use crate::{
 #[cfg(test)]
 mod tests;
 
+/// The least time between two early renewals for the proxy alone. A train of answers is one change.
+const PROXY_PAUSE: Duration = Duration::from_millis(200);
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Life {
     /// No object has been read yet.
@@ -38,7 +41,6 @@ pub(crate) struct Renewal {
     session: Session,
     duration: Duration,
     interfaces: Vec<NodeInterface>,
-    proxy: Option<Proxy>,
     /// The last expiry notice for the session that came before the renewal was sent.
     notified: Option<u64>,
     /// True if the Lease then has an offer of wire failover.
@@ -105,6 +107,8 @@ pub(crate) struct Own {
     reading: bool,
     /// Time of the next renewal.
     next: Monotonic,
+    /// What the last renewal stated of the proxy, and the time from which one may go out early for a change.
+    stated: (Option<Proxy>, Monotonic),
     pub(crate) lease_deadline: LeaseDeadline,
     /// Time since which each of this node's MACs has stood in the Lease.
     macs: BTreeMap<MacAddr, Monotonic>,
@@ -128,6 +132,7 @@ impl Own {
             renewal: None,
             reading: false,
             next: now,
+            stated: (None, now),
             lease_deadline: LeaseDeadline::found(found.deadline, found.notices_settled, now),
             macs: BTreeMap::new(),
             interfaces: Vec::new(),
@@ -207,6 +212,21 @@ impl Own {
 
     pub(crate) fn renew_now(&mut self, now: Monotonic) {
         self.next = self.next.min(now);
+    }
+
+    /// Records the state of this node's service proxy, and has other nodes learn of a change early.
+    /// Returns the state before.
+    pub(crate) fn set_proxy(&mut self, proxy: Option<Proxy>, now: Monotonic) -> Option<Proxy> {
+        let before = std::mem::replace(&mut self.proxy, proxy);
+        self.state_proxy(now);
+        before
+    }
+
+    /// Has other nodes learn of what the last renewal has not stated.
+    fn state_proxy(&mut self, now: Monotonic) {
+        if self.stated.0 != self.proxy.as_ref().map(Proxy::stated) {
+            self.next = self.next.min(now.max(self.stated.1));
+        }
     }
 
     /// Sets the time of the next renewal.
@@ -328,11 +348,14 @@ impl Own {
             session,
             duration,
             interfaces: interfaces.clone(),
-            proxy: self.proxy.clone(),
             notified: self.lease_deadline.notified(),
             has_offer: wire.is_some(),
         });
         self.next = now + settings.renewal;
+        let proxy = self.proxy.as_ref().map(Proxy::stated);
+        if self.stated.0 != proxy {
+            self.stated = (proxy.clone(), now + PROXY_PAUSE);
+        }
         Some(LeaseWrite {
             node: settings.node.clone(),
             expected: self
@@ -345,7 +368,7 @@ impl Own {
             interfaces,
             leaving: self.is_leaving(),
             wire,
-            proxy: self.proxy.clone(),
+            proxy,
         })
     }
 
@@ -379,9 +402,10 @@ impl Own {
         for interface in &renewal.interfaces {
             self.macs.entry(interface.mac).or_insert(now);
         }
-        if (&renewal.interfaces, &renewal.proxy) != (&self.interfaces, &self.proxy) {
+        if renewal.interfaces != self.interfaces {
             self.next = now;
         }
+        self.state_proxy(now);
         Some(Renewed {
             had_lapsed,
             is_valid_again: !was_valid && self.is_valid(now),

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     base::time::Monotonic,
     liveness::LEAST_UNANSWERED,
-    ownership::{command::LeaseWrite, times::RETRY},
+    ownership::command::LeaseWrite,
     records::{Mode, NodeInterface, NodeName, Session},
 };
 
@@ -101,14 +101,13 @@ impl Nodes {
     }
 
     /// Records an expiry notice for another node's session. Returns the node, whose Lease is to be
-    /// read: the notice alone proves nothing. Returns none if the end is known, if a request about
-    /// the Lease is under way, or if one has just been sent.
+    /// read: the notice alone proves nothing. Returns none if the end is known, or if a request about
+    /// the Lease is under way. After a false notice the next one waits, longer each time, until the node
+    /// has another session.
     pub(crate) fn on_notified_of(&mut self, session: Session, now: Monotonic) -> Option<NodeName> {
         let name = self.others().find(|(_, member)| member.session() == Some(session))?.0.clone();
-        let member = self.members.get_mut(&name).filter(|member| !member.expiring && member.retry <= now)?;
-        member.expiring = true;
-        member.retry = now + RETRY;
-        Some(name)
+        let member = self.members.get_mut(&name).filter(|member| !member.expiring)?;
+        member.notices.begin(now).then_some(name)
     }
 
     /// Returns the suspects whose turn it is. Their Leases are to be read.
@@ -129,7 +128,8 @@ impl Nodes {
             member.expiring |= retry <= now;
             let Some(suspect) = self.wire.suspects.nodes.get_mut(name) else { return false };
             suspect.step = if retry > now { Step::Waits { until: retry } } else { Step::Reads };
-            suspect.step == Step::Reads
+            // A read for an expiry notice serves as well.
+            suspect.step == Step::Reads && !member.notices.reads
         });
         due
     }

@@ -81,7 +81,7 @@ fn without_permissions_the_agent_is_removed_if_its_claims_are_gone_with_them() {
     use StopReason::{Leave, Restart, Uninstall};
     /// From this second on: the `DaemonSet`, and whether the claims are gone.
     type Row<'a> = (&'a [(u64, DaemonSetState, bool)], NodeState, u64, StopReason, &'a str);
-    let rows: [Row<'_>; 7] = [
+    let rows: [Row<'_>; 9] = [
         (&[(0, Unknown, true)], NodeState::Unknown, 15, Uninstall, "definitions and rights are gone"),
         (&[(0, Unknown, false), (3, Unknown, true)], NodeState::Unknown, 15, Uninstall, "rights go first"),
         (&[(0, Unknown, false)], NodeState::Unknown, 15, Restart, "rights alone are gone: claims stay"),
@@ -89,6 +89,8 @@ fn without_permissions_the_agent_is_removed_if_its_claims_are_gone_with_them() {
         (&[(0, Unknown, false), (4, Stays, false)], NodeState::Unknown, 4, Restart, "rights are back"),
         (&[(0, Unknown, true)], NodeState::Deleted, 0, Uninstall, "removed with the node"),
         (&[(0, Unknown, false)], NodeState::Deleted, 0, Leave, "the node is gone"),
+        (&[(0, Unknown, false)], NodeState::Cordoned, 0, Leave, "a drain does not wait"),
+        (&[(0, Unknown, true), (4, Unknown, false)], NodeState::Unknown, 15, Restart, "the claims are back"),
     ];
     for (changes, node, end, reason, description) in rows {
         let mut ending = Ending::begin(at(0));

@@ -3,13 +3,14 @@
 use super::world::*;
 use crate::{
     ownership::Event,
-    records::{ClaimState, Demand, HealthPort, LeaseRecord, Local, NodeRecord, Proxy, Reach},
+    records::{ClaimState, Delivers, Demand, HealthPort, LeaseRecord, Local, NodeRecord, Proxy, Reach},
 };
 
 const PORT: HealthPort = HealthPort { number: 30_001, is_ipv6: false };
 
 /// The endpoints of a node, and what its proxy says: `r` ready, `d` one that drains, `+` the proxy
-/// delivers, `-` it does not, `?` the node states nothing, `s` its proxy is starting.
+/// delivers, `-` it does not, `?` the node states nothing, `s` its proxy is starting, `~` its port is not
+/// reached, `0` none ever was, `w` there is no answer yet.
 type Node = &'static str;
 
 fn local(a: Node, b: Node) -> Demand {
@@ -21,7 +22,10 @@ fn local(a: Node, b: Node) -> Demand {
 
 fn proxy(node: Node) -> Option<Proxy> {
     match node.chars().last() {
-        Some('+') => Some(Proxy::Delivers([PORT].into())),
+        Some('+') => Some(Proxy::Delivers([(PORT, Delivers::Yes)].into())),
+        Some('~') => Some(Proxy::Delivers([(PORT, Delivers::Unreached)].into())),
+        Some('w') => Some(Proxy::Delivers([(PORT, Delivers::Unanswered)].into())),
+        Some('0') => Some(Proxy::Silent),
         Some('-') => Some(Proxy::Delivers([].into())),
         Some('s') => Some(Proxy::Starting),
         _ => None,
@@ -38,7 +42,7 @@ fn set(world: &mut World, a: Node, b: Node) -> Vec<String> {
 
 #[test]
 fn a_holder_hands_over_when_another_node_delivers_better_and_never_before() {
-    let table: [(&str, Node, Node, &str); 18] = [
+    let table: [(&str, Node, Node, &str); 28] = [
         ("both deliver", "r+", "r+", "keeps"),
         ("the proxy there is behind", "d+", "r-", "keeps"),
         ("and here no longer says that it has a ready one", "d-", "r-", "keeps"),
@@ -57,6 +61,16 @@ fn a_holder_hands_over_when_another_node_delivers_better_and_never_before() {
         ("both proxies lost it", "r-", "r-", "keeps"),
         ("a new endpoint here drains the old one", "rd-", "r-", "keeps"),
         ("the proxy here starts again as a new one", "rs", "r-", "keeps"),
+        ("it drains here, and the proxy there is not reached", "d+", "r~", "keeps"),
+        ("it drains here, and the proxy there never was reached", "d+", "r0", "keeps"),
+        ("no proxy was ever reached", "d0", "r0", "offers"),
+        ("the proxy here is no longer reached", "r~", "r+", "offers"),
+        ("the proxy here is no longer reached, and it drains there", "r~", "d+", "offers"),
+        ("neither is reached", "r~", "r~", "keeps"),
+        ("the proxy here lost it, and the other is not reached", "r-", "r~", "offers"),
+        ("nothing is left here, and the proxy there is not reached", "-", "r~", "offers"),
+        ("the proxy here has not answered yet", "rw", "r+", "keeps"),
+        ("nothing is here, the proxy there is starting without an endpoint", "-", "s", "releases"),
     ];
     for (description, a, b, outcome) in table {
         let mut world = World::holding(&["b"]);
@@ -95,8 +109,39 @@ fn a_holder_with_a_hard_reason_waits_for_another_proxy_and_not_for_ever() {
 }
 
 #[test]
+fn endpoints_that_terminate_and_a_node_that_is_not_ready_take_nothing_from_each_other() {
+    let not_ready = |name: &str| Event::Node(NodeRecord { ready: false, ..node(name) });
+    for (a, b, is_not_ready) in [("d+", "r+", "b"), ("r+", "d-", "a")] {
+        let mut world = World::holding(&["b"]);
+        world.notify(not_ready(is_not_ready));
+        let mut lines = set(&mut world, a, b);
+        lines.extend(world.after(ms(900)));
+        assert!(!lines.iter().any(|line| line.contains("offered")), "{a} {b}: {lines:?}");
+    }
+}
+
+#[test]
+fn a_train_of_answers_of_a_proxy_is_few_renewals() {
+    let mut world = World::holding(&["b"]);
+    let mut versions = std::collections::BTreeSet::new();
+    for number in 1..=100 {
+        let ports = (1..=number).map(|number| (HealthPort { number, is_ipv6: false }, Delivers::Yes));
+        world.notify(Event::Proxy(Some(Proxy::Delivers(ports.collect()))));
+        if number == 1 {
+            assert!(world.stored_lease("a").proxy.is_some(), "the first change goes out at once");
+        }
+        world.after(ms(10));
+        versions.insert(format!("{:?}", world.stored_lease("a").version));
+    }
+    assert!((4..=8).contains(&versions.len()), "in one second: {versions:?}");
+    world.after(ms(300));
+    let stated = world.stored_lease("a").proxy;
+    assert!(matches!(stated, Some(Proxy::Delivers(ports)) if ports.len() == 100), "the last one is there");
+}
+
+#[test]
 fn a_free_vip_is_taken_by_a_node_whose_proxy_delivers() {
-    let table: [(&str, Node, Node, bool); 9] = [
+    let table: [(&str, Node, Node, bool); 12] = [
         ("it delivers", "r+", "", true),
         ("its proxy is behind", "r-", "", false),
         ("its proxy is behind, and it drains there", "r-", "d-", false),
@@ -106,6 +151,9 @@ fn a_free_vip_is_taken_by_a_node_whose_proxy_delivers() {
         ("its proxy is starting", "rs", "", false),
         ("the other's proxy is starting", "r+", "rs", true),
         ("nothing is here", "+", "r-", false),
+        ("its proxy is not reached, and nothing better is there", "r~", "r-", true),
+        ("no proxy of it was ever reached", "r0", "", true),
+        ("its proxy has not answered yet", "rw", "", false),
     ];
     for (description, a, b, takes) in table {
         let mut world = World::living("a", &["b"]);
@@ -149,7 +197,7 @@ fn a_vip_that_waits_for_a_proxy_is_reported_after_seconds() {
 fn a_change_of_a_proxy_concerns_only_the_vips_of_its_port() {
     let mut world = World::holding(&["b"]);
     set(&mut world, "d+", "r-");
-    let other = Proxy::Delivers([HealthPort { number: 30_002, ..PORT }].into());
+    let other = Proxy::Delivers([(HealthPort { number: 30_002, ..PORT }, Delivers::Yes)].into());
     world.lease(LeaseRecord { proxy: Some(other), ..world.stored_lease("b") });
     assert_eq!(world.after(ms(1_000)), [""; 0]);
     assert!(world.holds());

@@ -2,7 +2,7 @@
 
 use super::world::*;
 use crate::{
-    ownership::{Entry, Event, Wire},
+    ownership::{Entry, Event, Outcome, Wire},
     records::ClaimState,
 };
 
@@ -152,6 +152,17 @@ fn an_offer_whose_fate_is_unknown_is_read_before_it_is_decided_on() {
     assert_eq!(world.answer(), [""; 0]);
     world.claim(held("b"), 2);
     assert_eq!(world.after(ms(20_000)), ["entry foreign b"]);
+
+    // The offer was written and accepted, before the answer came: only the read shows it.
+    let mut world = offering();
+    let offer = world.take_request();
+    world.store_claim(held("b"), 2);
+    let outcome = Outcome::Unknown;
+    assert_eq!(world.notify(Event::ClaimWritten { vip: VIP, outcome }), ["read claim"], "after {offer:?}");
+    assert!(matches!(world.entry(), Some(Entry::Handover { mac: to, .. }) if to == mac("b")));
+    assert_eq!(world.answer(), [""; 0]);
+    assert!(!world.holds());
+    assert_eq!(world.timeline(ms(20_000)), ["4.275 entry foreign b"]);
 
     // The offer was not written. It still could be, unless another write comes before it.
     let mut world = offering();

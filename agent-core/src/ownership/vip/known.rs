@@ -19,6 +19,8 @@ pub(crate) struct KnownClaim {
     /// Time since which the claim is in doubt: it is blank, missing,
     /// edited by hand, or of an earlier epoch.
     pub(crate) unclear: Option<Monotonic>,
+    /// True if there was an object, and it is gone.
+    pub(crate) is_lost: bool,
     /// The sessions that the last believed claim names. The VIP may be answered in them.
     pub(crate) owners: Vec<(NodeName, Session)>,
     /// Time at which this node last deleted the object.
@@ -39,6 +41,7 @@ impl KnownClaim {
             record: None,
             changed: now,
             unclear: None,
+            is_lost: false,
             owners: Vec::new(),
             deleted: None,
             cause: None,
@@ -67,12 +70,14 @@ impl KnownClaim {
             self.owners = record.state.sessions();
         }
         self.record = Some(record);
+        self.is_lost = false;
         is_new
     }
 
     /// Records that the object is gone. Returns false if there was none.
     pub(crate) fn lose(&mut self, is_wanted: bool, now: Monotonic) -> bool {
         let Some(record) = self.record.take() else { return false };
+        self.is_lost = true;
         // Anybody can delete an object that is still wanted, and its holder goes on answering.
         let is_clear = record.state == ClaimState::Released || record.deleting && !is_wanted;
         self.unclear = (!is_clear).then_some(now);

@@ -62,8 +62,8 @@ impl Apart {
                     .to_owned()
             }
             Self::NoCommonNode => format!(
-                "with externalTrafficPolicy Local no node has endpoints of both it and Service {with}; have one, or give \
-                 it a key of its own"
+                "with externalTrafficPolicy Local no node has endpoints of both it and Service {with}; have one, or \
+                 give it a key of its own"
             ),
             Self::HasOwn(own) => {
                 format!(

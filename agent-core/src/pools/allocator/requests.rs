@@ -50,6 +50,11 @@ impl Request {
         (&self.labels, self.limits.as_deref().unwrap_or(&ALL))
     }
 
+    /// Returns what decides with whom the Service shares an address.
+    pub(super) fn sharing(&self) -> (&[ShareKey], &[Port], bool, Option<&Limits>) {
+        (&self.keys, &self.ports, self.is_local, self.limits.as_deref())
+    }
+
     pub(super) fn is_by_name(&self) -> bool {
         !self.addresses.is_empty() || self.names_refused
     }

@@ -111,8 +111,7 @@ async fn start(
     let kube = if metallb { kube.with_metallb(&args.services.metallb_namespace) } else { kube };
     let reading = Reading {
         service_labels: args.services.service_selector.is_some() || metallb,
-        needs_pools: false,
-        faults: false,
+        is_controllers: false,
         metallb,
     };
     let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };

@@ -10,6 +10,7 @@ use vipward_common::{
 use vipward_core::{
     agent::{Agent, Line, segment::Note},
     base::time::Monotonic,
+    delivery::News,
     host::{
         heartbeat::Late,
         net::NetView,
@@ -160,9 +161,7 @@ impl Log {
             }
             Line::Probing(left) => info!(left, "addresses are being probed before their VIPs are held"),
             Line::Probed(in_use) => info!(in_use, "addresses have been probed"),
-            Line::ProxyUnreachable => warn!(
-                "the service proxy's health endpoint was not reached in time; VIPs are taken without it"
-            ),
+            Line::Proxy(news) => proxy(*news),
             Line::Synced => info!("the cluster has been read"),
             Line::Notice(notice, not_logged) => self.notice(notice, *not_logged, now),
             Line::Refused(refusals::News::Refused(what, message)) => {
@@ -314,6 +313,19 @@ fn segment(note: &Note, agent: &Agent, now: Monotonic) {
             let again_ms = millis(again.saturating_since(now));
             debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
         }
+    }
+}
+
+fn proxy(news: News) {
+    match news {
+        News::Waits => warn!(
+            "the service proxy's health endpoint is not good yet; this node takes no VIP (--proxy-health)"
+        ),
+        News::Ungated => {
+            warn!("the service proxy's health endpoint was not good in time; VIPs are taken without it");
+        }
+        News::TooMany => warn!("too many healthCheckNodePorts for a Lease; EndpointSlices alone decide"),
+        News::Fits => info!("the healthCheckNodePorts fit into a Lease again"),
     }
 }
 

@@ -71,6 +71,7 @@ impl EventLoop {
             (Source::Cluster(cluster), Outer::Cluster(outer)) => json!({
                 "listed": outer.listed.iter().map(ToString::to_string).collect::<Vec<_>>(),
                 "synced": cluster.is_synced(),
+                "proxy": cluster.proxy().map(ToString::to_string),
                 "last_heartbeat_seconds_ago": ago(cluster.beaten()),
                 "engine": cluster.engine().view(now),
                 "wire": outer.detector.as_ref().map(FailureDetector::state),

@@ -26,7 +26,15 @@ const ADMISSION: &str = "admissionregistration.k8s.io";
 const RBAC: &str = "rbac.authorization.k8s.io";
 const ANYTHING: Check = |_, _| Vec::new();
 
-const NAMESPACED: [Row; 13] = [
+const NAMESPACED: [Row; 15] = [
+    ("", "configmaps", "ConfigMap", typed::<core::v1::ConfigMap>, ANYTHING),
+    (
+        "",
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        typed::<core::v1::PersistentVolumeClaim>,
+        ANYTHING,
+    ),
     ("", "pods", "Pod", typed::<core::v1::Pod>, ANYTHING),
     ("", "secrets", "Secret", secret, checks::secret),
     ("", "serviceaccounts", "ServiceAccount", typed::<core::v1::ServiceAccount>, ANYTHING),

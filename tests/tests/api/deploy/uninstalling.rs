@@ -213,6 +213,51 @@ fn a_namespace_that_others_share_stays_and_helms_records_go() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn the_command_deletes_nothing_of_others() -> Result<()> {
+    if without_kubectl() {
+        return Ok(());
+    }
+    let installed = Installed::new()?;
+    let labels = json!({"app.kubernetes.io/managed-by": "Helm", "app.kubernetes.io/instance": "platform"});
+    let patch = json!({"metadata": {"labels": labels}});
+    installed.run(&format!("kubectl patch clusterrole vipward --type=merge -p '{patch}'"))?;
+    for object in [
+        json!({"apiVersion": "v1", "kind": "Secret", "type": "helm.sh/release.v1", "metadata": {
+            "name": "of-all", "namespace": NAMESPACE, "labels": {"owner": "helm", "name": "platform"},
+        }}),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "of-another-chart", "namespace": NAMESPACE, "labels": {"app.kubernetes.io/instance": "platform"},
+        }}),
+    ] {
+        installed.server.load_object(object)?;
+    }
+    let agents = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {
+        "name": "vipward", "namespace": "net", "labels": {"app.kubernetes.io/name": "vipward"},
+    }, "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c"}]}},
+    }});
+    installed
+        .server
+        .load_object(json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "net"}}))?;
+    installed.server.load_object(agents)?;
+    let before = installed.objects()?;
+    let (success, transcript) = installed.uninstall(&["--yes", "--force"])?;
+    assert!(!success, "{transcript}");
+    assert!(transcript.contains("agents are in namespace net, and not in vipward-system"), "{transcript}");
+    assert_eq!(installed.objects()?, before, "{transcript}");
+
+    installed.run("kubectl -n net delete daemonset vipward")?;
+    installed.run("kubectl delete namespace net")?;
+    let (success, transcript) = installed.uninstall(&["--yes"])?;
+    assert!(success, "{transcript}");
+    let left = installed.objects()?;
+    assert_eq!(left, [&*format!("namespace/{NAMESPACE}"), "secret/of-all"], "{transcript}");
+    installed.run(&format!("kubectl -n {NAMESPACE} get configmap of-another-chart -o name"))?;
+    Ok(())
+}
+
 /// Checks the text of the commands, without kubectl.
 #[test]
 fn the_documented_commands_wait_for_the_agents_and_expect_their_daemon_set_to_be_gone() -> Result<()> {

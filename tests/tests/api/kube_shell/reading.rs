@@ -203,7 +203,7 @@ async fn a_controller_waits_for_the_definition_of_pools() -> Result<()> {
     let scene = Scene::new().await?;
     let all = Matching::any().resource("vippools");
     scene.server.trouble(all, Effect::Answer(404), Often::Next(2));
-    let needs = Reading { needs_pools: true, ..Reading::default() };
+    let needs = Reading { is_controllers: true, ..Reading::default() };
     let (_reader, mut seen) = Reader::start(&scene.kube, Resource::OF_CONTROLLER, needs)?;
     let mut is_reported = false;
     until(&mut seen, "the list of pools", |seen| match seen {

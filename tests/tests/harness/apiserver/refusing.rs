@@ -94,7 +94,7 @@ async fn what_is_not_served_is_named() -> Result<()> {
     let json = "application/json";
     let path = "/api/v1/namespaces/default/services";
     let rows = [
-        (Method::GET, "/api/v1/configmaps".to_owned(), json, "this resource"),
+        (Method::GET, "/api/v1/limitranges".to_owned(), json, "this resource"),
         (Method::GET, "/healthz".to_owned(), json, "this path"),
         (Method::GET, format!("{path}/s/scale"), json, "this path"),
         (Method::PUT, format!("{path}/s"), json, "this method"),

@@ -22,8 +22,9 @@ const CRASHES: usize = 3;
 /// Switches the holder off, which is one of so many API servers, and checks that another node answers
 /// soon.
 fn switch_a_server_off(name: &str, others: usize) -> Result<()> {
-    let options = ClusterOptions::with_wire(3, 1);
+    let options = ClusterOptions { start_agents: false, ..ClusterOptions::with_wire(3, 1) };
     scenario(name, options, |cluster| {
+        cluster.start_with_tls()?;
         cluster.make_wire_key()?;
         cluster.create_service(&ServiceSpec::dual_stack("web"))?;
         for crash in 1..=CRASHES {

@@ -175,7 +175,7 @@ fn log(line: &Line, view: &NetView) -> String {
         Line::Late(..) => "late".to_owned(),
         Line::Probing(left) => format!("probing {left}"),
         Line::Probed(in_use) => format!("probed, {in_use} in use"),
-        Line::ProxyUnreachable => "proxy unreachable".to_owned(),
+        Line::Proxy(news) => format!("proxy {news:?}"),
         Line::Synced => "synced".to_owned(),
         Line::Notice(notice, _) => {
             let text = format!("{notice:?}");

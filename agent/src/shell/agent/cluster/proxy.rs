@@ -104,10 +104,12 @@ async fn ask_health(urls: Vec<HealthUrl>) -> Answer {
     found
 }
 
-/// Returns the beginning of an answer. Returns none if none came in time.
+/// Returns the beginning of an answer. Returns none if none came in time. `brief` has Cilium's agent leave
+/// out what does not matter to its readiness, as kubelet's probe does.
 async fn get(address: SocketAddr, host: &str, path: &str) -> Option<String> {
-    let request =
-        format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: vipward\r\nConnection: close\r\n\r\n");
+    let request = format!(
+        "GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: vipward\r\nbrief: true\r\nConnection: close\r\n\r\n"
+    );
     let exchange = async {
         let mut stream = TcpStream::connect(address).await.ok()?;
         stream.write_all(request.as_bytes()).await.ok()?;

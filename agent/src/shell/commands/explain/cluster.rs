@@ -63,7 +63,7 @@ pub(super) async fn look(
     let of_metallb = if metallb { Resource::OF_METALLB } else { &[] };
     // All that an agent may read, whether a Service needs it or not.
     let resources = [Resource::OF_CONTROLLER, &[Resource::EndpointSlices], of_metallb].concat();
-    let reading = Reading { service_labels: true, needs_pools: false, faults: false, metallb };
+    let reading = Reading { service_labels: true, is_controllers: false, metallb };
     let (_reader, mut seen) = Reader::start(&kube, &resources, reading)?;
     let mut world = World::new(options, &server, fact(leader(&kube).await), view);
     let deadline = Instant::now() + LISTING;

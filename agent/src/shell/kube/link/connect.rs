@@ -183,12 +183,16 @@ impl Server {
         Self::new(config, limits).expect("no credentials are needed")
     }
 
+    /// Returns a way that uses endpoints without TLS.
+    #[cfg(test)]
+    pub(crate) fn with_plain_endpoints(config: Config, limits: Limits) -> Self {
+        Self { servers: Servers::start(true).into(), ..Self::with_config(config, limits) }
+    }
+
     fn new(config: Config, limits: Limits) -> Result<Self, ConnectError> {
         let prepare = Box::new(move |config| way(config, limits));
         let credentials = Credentials::read(config.clone(), prepare)?.into();
-        // An endpoint is known by its certificate, and serves no path of a proxy in front of it.
-        let has_direct = !config.accept_invalid_certs && matches!(config.cluster_url.path(), "" | "/");
-        let servers = Servers::start(has_direct).into();
+        let servers = Servers::start(has_direct(&config)).into();
         let (requests, renewals) = (ApiMetrics::default(), LeaseMetrics::default());
         Ok(Self { config, credentials, servers, limits, requests, renewals })
     }
@@ -244,6 +248,15 @@ impl Server {
     pub fn credentials(&self) -> u64 {
         self.credentials.current().0
     }
+}
+
+/// Returns true if the endpoints of the API server can be used. An endpoint is known by its certificate, and
+/// serves no path of a proxy in front of it. Without TLS, the server may be such a proxy, and the token would
+/// go to the endpoints in clear text.
+fn has_direct(config: &Config) -> bool {
+    let url = &config.cluster_url;
+    let is_verified = url.scheme() != Some(&Scheme::HTTP) && !config.accept_invalid_certs;
+    is_verified && matches!(url.path(), "" | "/")
 }
 
 fn way(mut config: Config, limits: Limits) -> kube::Result<Way> {

@@ -29,6 +29,9 @@ pub enum RequestError {
     NotText(#[source] FromUtf8Error),
     #[error("the answer is longer than {limit_bytes} bytes")]
     TooLong { limit_bytes: usize },
+    /// A refusal of a write, while another attempt of it may have been carried out.
+    #[error("the write was refused, but another attempt of it may have been carried out")]
+    InDoubt(#[source] Box<Self>),
     /// No connection can be set up any more.
     #[error(transparent)]
     Connect(#[from] ConnectError),
@@ -56,7 +59,25 @@ impl RequestError {
             | Self::Unreadable(_)
             | Self::NotText(_)
             | Self::TooLong { .. }
+            | Self::InDoubt(_)
             | Self::Connect(_) => None,
+        }
+    }
+
+    /// Returns true if the request was certainly not carried out.
+    pub(crate) fn is_certainly_undone(&self) -> bool {
+        match self {
+            Self::Connection { source, .. } => source.is_connecting(),
+            Self::Connect(_) => true,
+            error => error.is_status(429),
+        }
+    }
+
+    /// Returns true if the server answers, and will carry out the request later.
+    pub(crate) fn asks_for_time(&self) -> bool {
+        match self {
+            Self::Refused { status, retry_after } => status.code < 500 || retry_after.is_some(),
+            _ => false,
         }
     }
 
@@ -71,6 +92,7 @@ impl RequestError {
                 500.. => ApiError::Server,
                 _ => ApiError::Refused,
             },
+            Self::InDoubt(refusal) => refusal.kind(),
             Self::Deadline { .. } => ApiError::Deadline,
             Self::Connection { .. } | Self::Connect(_) => ApiError::Connection,
             Self::Unreadable(_) | Self::NotText(_) | Self::TooLong { .. } => ApiError::Unreadable,

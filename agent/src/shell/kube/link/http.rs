@@ -69,6 +69,8 @@ struct Numbered {
     credentials: u64,
     /// Shows when the route's connections are given up.
     falls: watch::Receiver<u64>,
+    /// The value of [`Servers::hangs`](super::servers::Servers::hangs) when they were opened.
+    hangs: u64,
     client: Client,
 }
 
@@ -108,7 +110,9 @@ impl Connections {
         let end = Instant::now() + limit;
         let (answer, may_be_done) = self.send_within(&call, limit).await;
         match answer {
-            Err(error) if may_be_done && error.is_status(409) => self.read_back(&call, error, end).await,
+            Err(error) if may_be_done && call.is_in_doubt_after(&error) => {
+                self.read_back(&call, error, end).await
+            }
             answer => answer,
         }
     }
@@ -126,20 +130,18 @@ impl Connections {
         .await
     }
 
-    /// Finds out by the object if an earlier attempt of a write was carried out, after a conflict.
+    /// Finds out by the object if another attempt of a refused write was carried out. An object that is not
+    /// as it was written shows nothing: another node may have read it, and written its own since.
     async fn read_back(
         &self,
         call: &Call,
-        conflict: RequestError,
+        refusal: RequestError,
         end: Instant,
     ) -> Result<String, RequestError> {
-        let Some(get) = call.read_back() else { return Err(conflict) };
-        match self.send_within(&get, end.saturating_duration_since(Instant::now())).await.0 {
-            Ok(object) if call.has_written(&object) => Ok(object),
-            Ok(_) => Err(conflict),
-            Err(error) if error.is_status(404) => Err(conflict),
-            Err(error) => Err(error),
-        }
+        let in_doubt = Err(RequestError::InDoubt(refusal.into()));
+        let Some(get) = call.read_back() else { return in_doubt };
+        let object = self.send_within(&get, end.saturating_duration_since(Instant::now())).await.0;
+        object.ok().filter(|object| call.has_written(object)).map_or(in_doubt, Ok)
     }
 
     /// Returns the events of a watch, if it begins within `limit`. They end when its route is given up.
@@ -173,6 +175,7 @@ impl Connections {
         let result = in_time.unwrap_or_else(|_| {
             for attempt in &race.open {
                 self.server.servers().failed(attempt.route, attempt.sent_at, Instant::now());
+                self.server.servers().hung(attempt.route, attempt.sent_at);
                 self.replace(attempt);
             }
             let none = || Err(RequestError::Deadline { server: self.server.url(), limit });
@@ -181,7 +184,7 @@ impl Connections {
         if let Err(error) = &result {
             self.server.requests().failed(call.resource, error.kind());
         }
-        (result, race.tried.len() > 1)
+        (result, race.may_be_done())
     }
 
     async fn run<T: 'static>(
@@ -208,8 +211,7 @@ impl Connections {
                     if !is_open(&result) {
                         return result;
                     }
-                    race.is_due = !matches!(result, Err(RequestError::Refused { .. }));
-                    race.last = Some(result);
+                    race.goes_on_after(result);
                 }
                 Step::Late => {
                     late = late.or_else(|| self.late.try_acquire().ok());
@@ -226,13 +228,13 @@ impl Connections {
     /// have none yet.
     fn judge<T>(&self, attempt: &Attempt, open: &[Attempt], result: &Result<T, RequestError>) {
         let (servers, now) = (self.server.servers(), Instant::now());
-        if matches!(result, Ok(_) | Err(RequestError::Refused { .. })) {
+        if !is_open(result) {
             servers.answered(attempt.route, now);
             for late in open {
                 servers.overtaken(late.route, late.sent_at, now);
             }
-        } else {
-            servers.failed(attempt.route, attempt.sent_at, Instant::now());
+        } else if !matches!(result, Err(RequestError::Refused { .. })) {
+            servers.failed(attempt.route, attempt.sent_at, now);
         }
     }
 
@@ -242,8 +244,11 @@ impl Connections {
         let credentials = self.server.credentials();
         let mut clients = self.clients.lock().expect("invariant: no thread panics with this lock");
         let known = clients.get(&route);
+        let hangs = self.server.servers().hangs(route);
         let is_good = |known: &Numbered| {
-            known.credentials == credentials && known.falls.has_changed().is_ok_and(|fallen| !fallen)
+            known.credentials == credentials
+                && known.hangs == hangs
+                && known.falls.has_changed().is_ok_and(|fallen| !fallen)
         };
         if !known.is_some_and(is_good) {
             let number = known.map_or(0, |known| known.number + 1);
@@ -252,7 +257,7 @@ impl Connections {
                 Ok((credentials, client)) => {
                     // Those of routes that are gone are of no use.
                     clients.retain(|_, known| known.falls.has_changed().is_ok());
-                    clients.insert(route, Numbered { number, credentials, falls, client });
+                    clients.insert(route, Numbered { number, credentials, falls, hangs, client });
                 }
                 Err(error) if known.is_none() => return Err(error),
                 Err(_) => {}
@@ -269,7 +274,8 @@ impl Connections {
             && let Ok((credentials, client)) = self.server.connect(attempt.route)
         {
             let falls = self.server.servers().falls(attempt.route);
-            *known = Numbered { number: attempt.number + 1, credentials, falls, client };
+            let hangs = self.server.servers().hangs(attempt.route);
+            *known = Numbered { number: attempt.number + 1, credentials, falls, hangs, client };
         }
     }
 }

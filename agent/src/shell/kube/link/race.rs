@@ -7,9 +7,8 @@
 //! | the first answer | of a write that another attempt may have carried out |
 //! |---|---|
 //! | success | it counts. The other attempt gets 409, or none |
-//! | 409 | the object is read. If it is as it was written, the write has succeeded; else it is a conflict |
-//! | 404 | it counts: the object is gone, whichever attempt came first |
-//! | other refusals | they count: the server has carried out nothing, and says why |
+//! | a refusal with 4xx | the object is read. If it is as written, the write has succeeded; else it is in doubt |
+//! | 404 to a deletion | it counts: the object is gone, whichever attempt came first |
 //! | 408, 429, 5xx, a connection that fails | another attempt's answer counts, if there is one in time |
 
 use std::time::Duration;
@@ -50,10 +49,12 @@ pub(super) struct Race<T> {
     /// The attempts without an answer.
     pub(super) open: Vec<Attempt>,
     answers: FuturesUnordered<BoxFuture<'static, (Route, Result<T, RequestError>)>>,
-    falls: FuturesUnordered<BoxFuture<'static, ()>>,
+    falls: FuturesUnordered<BoxFuture<'static, Route>>,
     hedge_at: Instant,
     /// True if the next attempt is due.
     pub(super) is_due: bool,
+    /// True if an attempt with an open answer may have been carried out.
+    is_doubtful: bool,
     /// The last answer that leaves open what was done.
     pub(super) last: Option<Result<T, RequestError>>,
 }
@@ -62,7 +63,7 @@ pub(super) enum Step<T> {
     Answered(Attempt, Result<T, RequestError>),
     /// The last attempt is late.
     Late,
-    /// The connections of an attempt's route were given up.
+    /// The connections of an open attempt's route were given up.
     Fallen,
     /// No attempt is open, and none is possible.
     Over(Result<T, RequestError>),
@@ -80,6 +81,7 @@ impl<T: 'static> Race<T> {
             falls: FuturesUnordered::new(),
             hedge_at: Instant::now() + hedge,
             is_due: true,
+            is_doubtful: false,
             last: None,
         }
     }
@@ -110,28 +112,52 @@ impl<T: 'static> Race<T> {
         self.hedge_at = sent_at + self.hedge;
         self.answers.push(answer.map(move |result| (route, result)).boxed());
         // It fails if the route is gone.
-        self.falls.push(async move { drop(falls.changed().await) }.boxed());
+        let fall = async move {
+            let _ = falls.changed().await;
+            route
+        };
+        self.falls.push(fall.boxed());
     }
 
     /// Waits for what comes next. Safe to cancel.
     pub(super) async fn wait(&mut self) -> Step<T> {
         let may_go_on = self.may_go_on();
-        tokio::select! {
-            answer = self.answers.next() => {
-                let Some((route, result)) = answer else {
-                    let last = self.last.take();
-                    return Step::Over(last.expect("invariant: without a route there is an error"));
-                };
-                let place = self.open.iter().position(|attempt| attempt.route == route);
-                let place = place.expect("invariant: an attempt is open until it is answered");
-                Step::Answered(self.open.swap_remove(place), result)
+        loop {
+            tokio::select! {
+                answer = self.answers.next() => {
+                    let Some((route, result)) = answer else {
+                        let last = self.last.take();
+                        return Step::Over(last.expect("invariant: without a route there is an error"));
+                    };
+                    let place = self.open.iter().position(|attempt| attempt.route == route);
+                    let place = place.expect("invariant: an attempt is open until it is answered");
+                    return Step::Answered(self.open.swap_remove(place), result);
+                }
+                () = sleep_until(self.hedge_at), if may_go_on => {
+                    self.hedge_at = Instant::now() + self.hedge;
+                    return Step::Late;
+                }
+                Some(route) = self.falls.next(), if may_go_on => {
+                    // An attempt that fails makes its route fall. It is answered, and no longer open.
+                    if self.open.iter().any(|attempt| attempt.route == route) {
+                        return Step::Fallen;
+                    }
+                }
             }
-            () = sleep_until(self.hedge_at), if may_go_on => {
-                self.hedge_at = Instant::now() + self.hedge;
-                Step::Late
-            }
-            Some(()) = self.falls.next(), if may_go_on => Step::Fallen,
         }
+    }
+
+    /// Records an open answer of an attempt. The next attempt is due, unless the server asks for time.
+    pub(super) fn goes_on_after(&mut self, result: Result<T, RequestError>) {
+        let Err(error) = &result else { return };
+        self.is_doubtful |= !error.is_certainly_undone();
+        self.is_due = !error.asks_for_time();
+        self.last = Some(result);
+    }
+
+    /// Returns true if another attempt than the last one that was answered may have been carried out.
+    pub(super) fn may_be_done(&self) -> bool {
+        self.is_doubtful || !self.open.is_empty()
     }
 }
 
@@ -146,6 +172,17 @@ pub(super) fn is_open<T>(result: &Result<T, RequestError>) -> bool {
 }
 
 impl Call {
+    /// Returns true if a refusal does not show what became of another attempt of this call. A deletion has
+    /// succeeded if the object is gone.
+    pub(super) fn is_in_doubt_after(&self, refusal: &RequestError) -> bool {
+        let is_gone = refusal.is_status(404) && !refusal.is_unknown_type();
+        match *self.request.method() {
+            Method::GET => false,
+            Method::DELETE if is_gone => false,
+            _ => refusal.code().is_some_and(|code| (400..500).contains(&code)),
+        }
+    }
+
     /// Returns the read of the object that this call writes. None: it writes none.
     pub(super) fn read_back(&self) -> Option<Self> {
         let path = self.request.uri().path();

@@ -22,6 +22,8 @@ mod tests;
 
 /// Time for which a route is avoided after its first failure. It doubles with each further one.
 const AVOIDED: Duration = Duration::from_secs(2);
+/// Most endpoints that are used. Whoever edits them must not cost any number of requests that fail.
+const MOST_ENDPOINTS: usize = 16;
 const AVOIDED_AT_MOST: Duration = Duration::from_mins(5);
 
 /// A way to an API server.
@@ -58,6 +60,8 @@ struct State {
     endpoints: Vec<SocketAddr>,
     nodes: BTreeMap<NodeName, Vec<IpAddr>>,
     routes: BTreeMap<Route, Known>,
+    /// The nodes that were unresponsive a moment ago, with the time.
+    unresponsive: BTreeMap<NodeName, Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +73,8 @@ struct Known {
     avoided_until: Option<Instant>,
     /// Number of times that its connections were given up.
     falls: watch::Sender<u64>,
+    /// Number of requests without an answer in time. What connected before may be dead.
+    hangs: u64,
 }
 
 impl Known {
@@ -110,8 +116,9 @@ impl Servers {
         self.state.lock().expect("invariant: no thread panics with this lock")
     }
 
-    /// Sets the endpoints of the Service `kubernetes`.
-    pub(crate) fn set_endpoints(&self, endpoints: Vec<SocketAddr>) {
+    /// Sets the endpoints of the Service `kubernetes`. Those above the limit are left out.
+    pub(crate) fn set_endpoints(&self, mut endpoints: Vec<SocketAddr>) {
+        endpoints.truncate(MOST_ENDPOINTS);
         let state = &mut *self.state();
         let mut routes: Vec<Route> = endpoints.iter().copied().map(Route::Direct).collect();
         state.endpoints = endpoints;
@@ -136,9 +143,14 @@ impl Servers {
     }
 
     /// Avoids the routes to a node that is unresponsive, and gives up all connections that may lead
-    /// there.
+    /// there. Further news of the same failure change nothing.
     pub(crate) fn avoid(&self, node: &NodeName, now: Instant) {
-        let State { endpoints, nodes, routes } = &mut *self.state();
+        let State { endpoints, nodes, routes, unresponsive } = &mut *self.state();
+        unresponsive.retain(|_, since| now < *since + AVOIDED);
+        if unresponsive.contains_key(node) {
+            return;
+        }
+        unresponsive.insert(node.clone(), now);
         let of_node = nodes.get(node).map(Vec::as_slice).unwrap_or_default();
         let mut endpoints = endpoints.iter();
         // Which server a connection by the configured address leads to is not known.
@@ -186,6 +198,19 @@ impl Servers {
             .routes
             .get(&route)
             .map_or_else(|| watch::Sender::new(0).subscribe(), |known| known.falls.subscribe())
+    }
+
+    /// Returns the number of requests by a route that had no answer in time.
+    pub(crate) fn hangs(&self, route: Route) -> u64 {
+        self.state().routes.get(&route).map_or(0, |known| known.hangs)
+    }
+
+    /// Records that a request had no answer in time, and that nothing else had one since it was sent: requests go
+    /// over new connections. Watches have their own deadlines.
+    pub(crate) fn hung(&self, route: Route, sent_at: Instant) {
+        if let Some(known) = self.state().routes.get_mut(&route).filter(|it| it.answered < Some(sent_at)) {
+            known.hangs += 1;
+        }
     }
 
     pub(crate) fn answered(&self, route: Route, now: Instant) {

@@ -110,10 +110,12 @@ impl Surroundings {
         Ok(Self { kube: kube.clone(), connections: Connections::open(&kube.server)?, pod, first: None })
     }
 
-    /// Reads the states within 2 seconds. From the second reading on, only the `DaemonSet` is read.
+    /// Reads the states within 2 seconds. From the second reading on, only the `DaemonSet` is read, unless the
+    /// Pod could not be: its permissions may be back.
     pub async fn look(&mut self) -> Termination {
         let deadline = Instant::now() + LIMIT;
-        if let Some((mut found, daemon_set)) = self.first.clone() {
+        let known = self.first.clone().filter(|(found, _)| found.pod != PodState::Refused);
+        if let Some((mut found, daemon_set)) = known {
             if let Some(name) = daemon_set {
                 found.daemon_set = self.daemon_set(&name, deadline).await;
             }

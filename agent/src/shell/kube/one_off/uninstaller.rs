@@ -16,7 +16,7 @@ use super::claim_access::{ClaimAccess, READ_INTERVAL};
 use crate::shell::kube::{
     kinds::{
         meta::{MANAGED_BY, Meta},
-        virtual_ip::{VirtualIpSpec, definition},
+        virtual_ip::{FINALIZER, VirtualIpSpec, definition},
     },
     link::{
         call::{Call, Collection, MANAGER},
@@ -36,17 +36,30 @@ pub enum UninstallError {
         source: RequestError,
     },
     #[error(
-        "{what} is still there after {}; if a node is away, delete its Pod with --force (kubectl), and call \
-         this again",
+        "{what} is still there after {}; if a node is away, delete its Pod with --force (kubectl), and run \
+         this command again",
         humantime::format_duration(*limit)
     )]
     Stays { what: String, limit: Duration },
     #[error(
         "these VIPs are still claimed: {}; the program on a dead agent's node may answer for up to \
-         --hold-for: run `vipward unload` there, or reboot it; then call this again with --force",
+         --hold-for: run `vipward unload` there, or reboot it; then run this command again with --force",
         claims.join(", ")
     )]
     Claimed { claims: Vec<String> },
+    #[error(
+        "Vipward's agents are in namespace {}, and not in {named}: name it with --lease-namespace",
+        others.join(", ")
+    )]
+    Elsewhere { named: String, others: Vec<String> },
+    #[error(
+        "the VirtualIP {name} cannot be read, so that it may be claimed: delete it, or use the vipward of its version"
+    )]
+    UnreadableClaim {
+        name: String,
+        #[source]
+        source: serde_json::Error,
+    },
 }
 
 /// Where the objects of a type are.
@@ -84,6 +97,19 @@ const TYPES: [(&str, &str, Place); 16] = [
     ("v1", "namespaces", Place::Cluster),
 ];
 const NAME: &str = "app.kubernetes.io/name";
+const INSTANCE: &str = "app.kubernetes.io/instance";
+
+/// The types by which a namespace is seen to be used by others too.
+const OTHERS: [(&str, &str); 6] = [
+    ("v1", "pods"),
+    ("v1", "services"),
+    ("v1", "configmaps"),
+    ("v1", "secrets"),
+    ("v1", "persistentvolumeclaims"),
+    ("apps/v1", "deployments"),
+];
+/// The object that Kubernetes makes in each namespace.
+const IN_EACH: &str = "kube-root-ca.crt";
 
 /// An object of Vipward's.
 struct Object {
@@ -110,10 +136,22 @@ struct Listed {
     kind: String,
 }
 
+impl Listed {
+    fn is_ours(&self) -> bool {
+        let label = |name| self.metadata.label(name) == Some(MANAGER);
+        label(NAME) || label(MANAGED_BY)
+    }
+
+    /// Returns true if it is Helm's record of a release.
+    fn is_record(&self) -> bool {
+        self.kind == "helm.sh/release.v1"
+    }
+}
+
 struct Claim {
     name: String,
     is_reserved: bool,
-    is_finalized: bool,
+    finalizers: Vec<String>,
     text: String,
 }
 
@@ -131,6 +169,7 @@ impl Uninstaller {
 
     /// Returns what [`run`](Self::run) would do now, a line for each step.
     pub async fn plan(&self) -> Result<Vec<String>, UninstallError> {
+        self.check_namespace().await?;
         let claims = self.claims().await?;
         let reserved = claims.iter().filter(|claim| claim.is_reserved).count();
         let objects: Vec<_> = self.objects().await?.iter().map(Object::text).collect();
@@ -145,6 +184,7 @@ impl Uninstaller {
 
     /// Removes everything. `force` goes on while VIPs are claimed.
     pub async fn run(&self, force: bool, mut progress: impl FnMut(String)) -> Result<(), UninstallError> {
+        self.check_namespace().await?;
         let controller = Object::new("apps/v1", "deployments", &self.namespace, "vipward-controller");
         self.delete(&[controller], &DeleteParams::foreground(), &mut progress).await?;
         let claims = self.claims().await?;
@@ -159,8 +199,9 @@ impl Uninstaller {
             let claims = claims.into_iter().map(|claim| claim.text).collect();
             return Err(UninstallError::Claimed { claims });
         }
-        for claim in claims.iter().filter(|claim| claim.is_finalized) {
-            self.patch(claim, &json!({"metadata": {"finalizers": null}})).await?;
+        for claim in claims.iter().filter(|claim| claim.finalizers.iter().any(|it| it == FINALIZER)) {
+            let others: Vec<_> = claim.finalizers.iter().filter(|it| *it != FINALIZER).collect();
+            self.patch(claim, &json!({"metadata": {"finalizers": others}})).await?;
         }
         self.delete(&self.objects().await?, &DeleteParams::background(), &mut progress).await
     }
@@ -203,42 +244,93 @@ impl Uninstaller {
             spec: VirtualIpSpec,
         }
         let list = self.list(&ClaimAccess::claims(), definition().spec.names.plural.as_str()).await?;
-        let claims = list.iter().filter_map(|text| serde_json::from_str::<Read>(text).ok());
+        let read = |text: &String| {
+            serde_json::from_str::<Read>(text).map_err(|source| UninstallError::UnreadableClaim {
+                name: serde_json::from_str::<Listed>(text).map(|it| it.metadata.name).unwrap_or_default(),
+                source,
+            })
+        };
+        let claims = list.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let claim = |Read { metadata, spec }: Read| {
             let holder = spec.holder.map_or_else(String::new, |holder| format!(" (by {holder})"));
             Claim {
                 text: metadata.name.clone() + &holder,
                 name: metadata.name,
                 is_reserved: spec.reservation.is_some(),
-                is_finalized: metadata.finalizers.is_some_and(|all| !all.is_empty()),
+                finalizers: metadata.finalizers.unwrap_or_default(),
             }
         };
-        Ok(claims.map(claim).collect())
+        Ok(claims.into_iter().map(claim).collect())
     }
 
-    /// Returns the objects that are Vipward's by their labels, and Helm's records of the release.
+    /// Fails if agents are in another namespace: what is deleted for all namespaces would be theirs.
+    async fn check_namespace(&self) -> Result<(), UninstallError> {
+        let all = self.listed("apps/v1", "daemonsets", "").await?;
+        let agents = all.into_iter().filter(Listed::is_ours);
+        let mut others: Vec<_> = agents.filter_map(|it| it.metadata.namespace.map(Into::into)).collect();
+        others.retain(|namespace| *namespace != self.namespace);
+        others.dedup();
+        if others.is_empty() {
+            return Ok(());
+        }
+        Err(UninstallError::Elsewhere { named: self.namespace.clone(), others })
+    }
+
+    /// Returns the objects of others in Vipward's namespace. Helm's records are nobody's.
+    async fn others(&self) -> Result<Vec<Listed>, UninstallError> {
+        let mut others = Vec::new();
+        for (version, plural) in OTHERS {
+            let listed = self.listed(version, plural, &self.namespace).await?;
+            others.extend(
+                listed
+                    .into_iter()
+                    .filter(|it| !it.is_ours() && !it.is_record() && it.metadata.name != IN_EACH),
+            );
+        }
+        Ok(others)
+    }
+
+    /// Returns the objects that are Vipward's by their labels, and Helm's records of the release. The
+    /// namespace stays if it has objects of others, and the records if the release has other charts.
     async fn objects(&self) -> Result<Vec<Object>, UninstallError> {
+        let others = self.others().await?;
+        let mut is_shared = !others.is_empty();
         let mut objects = Vec::new();
         let mut releases = Vec::new();
         for (version, plural, place) in TYPES {
             let namespace = if place == Place::Own { &self.namespace } else { "" };
-            for text in self.list(&Collection::at(version, plural, namespace), plural).await? {
-                let Ok(Listed { metadata, kind }) = serde_json::from_str(&text) else { continue };
-                let is_ours =
-                    metadata.label(NAME) == Some(MANAGER) || metadata.label(MANAGED_BY) == Some(MANAGER);
-                if is_ours && metadata.label(MANAGED_BY) == Some("Helm") {
-                    releases.extend(metadata.label("app.kubernetes.io/instance").map(str::to_owned));
+            for found in self.listed(version, plural, namespace).await? {
+                let metadata = &found.metadata;
+                if found.is_ours() && metadata.label(MANAGED_BY) == Some("Helm") {
+                    let release = metadata.label(INSTANCE).map(str::to_owned);
+                    let has_others =
+                        others.iter().any(|other| other.metadata.label(INSTANCE) == release.as_deref());
+                    releases.extend(release.filter(|_| !has_others));
                 }
-                let is_record = kind == "helm.sh/release.v1"
+                let is_its_record = found.is_record()
                     && metadata.label("name").is_some_and(|name| releases.iter().any(|it| it == name));
-                let is_other = plural == "namespaces" && metadata.name != self.namespace;
-                if is_ours && !is_other || is_record {
-                    let namespace = metadata.namespace.unwrap_or_default();
-                    objects.push(Object::new(version, plural, &namespace, &metadata.name));
+                // The namespace comes last.
+                is_shared |= found.is_record() && !is_its_record;
+                let stays = plural == "namespaces" && (metadata.name != self.namespace || is_shared);
+                if found.is_ours() && !stays || is_its_record {
+                    let namespace = metadata.namespace.as_deref().unwrap_or_default();
+                    objects.push(Object::new(version, plural, namespace, &metadata.name));
                 }
             }
         }
         Ok(objects)
+    }
+
+    /// Returns the objects of a type, in all namespaces if none is named.
+    async fn listed(
+        &self,
+        version: &str,
+        plural: &'static str,
+        namespace: &str,
+    ) -> Result<Vec<Listed>, UninstallError> {
+        let all = self.list(&Collection::at(version, plural, namespace), plural).await?;
+        let read = |text: &String| serde_json::from_str(text).map_err(RequestError::Unreadable);
+        all.iter().map(read).collect::<Result<_, _>>().map_err(failed(|| format!("read {plural}")))
     }
 
     /// Returns the texts of objects. A type that the API server does not know has none.

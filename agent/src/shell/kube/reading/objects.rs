@@ -59,11 +59,9 @@ pub struct Reading {
     pub service_labels: bool,
     /// The statuses that are from `MetalLB`, and the former names of its annotations.
     pub metallb: bool,
-    /// The pools, without which no list ends: the reader tries again while the API server refuses to
-    /// list them, or does not know `VIPPool` yet.
-    pub needs_pools: bool,
-    /// The annotations of objects other than Services that have no effect.
-    pub faults: bool,
+    /// True for a controller. It needs the pools, without which no list ends: the reader tries again while the
+    /// API server refuses to list them, or does not know `VIPPool` yet. And it reports the faults of objects.
+    pub is_controllers: bool,
 }
 
 impl Reading {
@@ -73,7 +71,7 @@ impl Reading {
         // Without MetalLB's types there are no pools of MetalLB. Pools that this process may not list
         // can have addresses, which must not be freed.
         let is_refused_pool = resource == Resource::MetalLb(MetalLb::IpAddressPools) && error.is_forbidden();
-        let is_needed = self.needs_pools && (resource == Resource::VipPools || is_refused_pool);
+        let is_needed = self.is_controllers && (resource == Resource::VipPools || is_refused_pool);
         resource.is_optional() && error.is_lasting() && !is_needed
     }
 }
@@ -142,7 +140,7 @@ pub(crate) fn parse(
             let (record, known) = claims::read(object)?;
             kube.claims.learn(record.vip, known);
             let version = record.version.to_string();
-            let fault = if reading.faults {
+            let fault = if reading.is_controllers {
                 let Bare { metadata } = serde_json::from_str(object)?;
                 reading.fault(&metadata, (VIPWARD, "VirtualIP"), &[FORCE, MOVE_TO, RELEASE])
             } else {
@@ -238,7 +236,7 @@ impl Reading {
         (version, kind): (&'static str, &'static str),
         known: &'static [&'static str],
     ) -> Option<(ApiObject, ObjectFault)> {
-        let names = metadata.annotation_names().filter(|_| self.faults);
+        let names = metadata.annotation_names().filter(|_| self.is_controllers);
         let words = oversights_on(kind, names, known);
         let reason = ProblemReason::UnknownAnnotation;
         let fault = (!words.is_empty()).then_some(ObjectFault { reason, words })?;

@@ -3,7 +3,10 @@ use std::net::{IpAddr, Ipv4Addr};
 use ipnet::IpNet;
 use proptest::prelude::*;
 use vipward_common::MacAddr;
-use vipward_core::{ownership::Expected, records::HealthPort};
+use vipward_core::{
+    ownership::Expected,
+    records::{Delivers, HealthPort},
+};
 
 use super::{offer::tests::any_offer, *};
 use crate::shell::kube::testing::merge;
@@ -279,8 +282,12 @@ fn any_write() -> impl Strategy<Value = LeaseWrite> {
 fn any_proxy() -> impl Strategy<Value = Proxy> {
     let port = (proptest::num::u16::ANY, proptest::bool::ANY)
         .prop_map(|(number, is_ipv6)| HealthPort { number, is_ipv6 });
-    proptest::option::of(proptest::collection::btree_set(port, 0..4))
-        .prop_map(|ports| ports.map_or(Proxy::Starting, Proxy::Delivers))
+    let delivers = proptest::sample::select(vec![Delivers::Yes, Delivers::Unreached]);
+    prop_oneof![
+        Just(Proxy::Starting),
+        Just(Proxy::Silent),
+        proptest::collection::btree_map(port, delivers, 0..4).prop_map(Proxy::Delivers),
+    ]
 }
 
 proptest! {

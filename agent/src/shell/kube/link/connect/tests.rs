@@ -57,6 +57,21 @@ fn the_url_of_the_api_server_has_its_port() {
     }
 }
 
+#[test]
+fn endpoints_are_used_if_their_certificates_are_verified() {
+    let rows = [
+        ("https://10.96.0.1", false, true, "the Service"),
+        ("http://127.0.0.1:8001", false, false, "`kubectl proxy`"),
+        ("https://192.0.2.1", true, false, "any certificate"),
+        ("https://rancher.example.org/k8s/clusters/c-1", false, false, "a proxy with a path"),
+    ];
+    for (url, accept_invalid_certs, expected, what) in rows {
+        let mut config = Config::new(url.parse().expect("a URL"));
+        config.accept_invalid_certs = accept_invalid_certs;
+        assert_eq!(has_direct(&config), expected, "{what}");
+    }
+}
+
 #[tokio::test]
 async fn a_fault_of_a_kubeconfig_names_the_file() {
     let proxied = GOOD.replace("server:", "proxy-url: 'http://192.0.2.98:3128', server:");

@@ -177,6 +177,8 @@ enum Does {
     /// It accepts the request, and never answers: it is dead.
     Hangs,
     Closes,
+    /// Nothing listens.
+    Refuses,
     Answers(u16),
     /// It answers after another server would be tried.
     AnswersLate(u16),
@@ -192,6 +194,9 @@ fn serve(address: &'static str, does: Does, stored: Option<&'static str>) -> (So
     let listener = TcpListener::bind((address, 0)).expect("a port");
     let at = listener.local_addr().expect("an address");
     let requests = Arc::new(AtomicUsize::new(0));
+    if does == Does::Refuses {
+        return (at, requests);
+    }
     let count = Arc::clone(&requests);
     thread::spawn(move || {
         let mut hanging = Vec::new();
@@ -206,7 +211,7 @@ fn serve(address: &'static str, does: Does, stored: Option<&'static str>) -> (So
                     hanging.push(stream);
                     continue;
                 }
-                Does::Closes => continue,
+                Does::Closes | Does::Refuses => continue,
                 _ if is_read => {
                     if stored.is_some() {
                         200
@@ -237,7 +242,7 @@ fn serve(address: &'static str, does: Does, stored: Option<&'static str>) -> (So
 fn server(configured: SocketAddr, endpoints: Vec<SocketAddr>) -> Server {
     let limits = Limits { lease: HEDGE * 16, margin: Duration::ZERO };
     let url = format!("http://{configured}").parse().expect("a URL");
-    let server = Server::with_config(kube::Config::new(url), limits);
+    let server = Server::with_plain_endpoints(kube::Config::new(url), limits);
     server.servers().set_endpoints(endpoints);
     server
 }
@@ -246,10 +251,10 @@ fn server(configured: SocketAddr, endpoints: Vec<SocketAddr>) -> Server {
 /// node's own write was carried out, or another's.
 #[tokio::test]
 async fn a_hedged_write_has_succeeded_if_either_attempt_was_carried_out_and_conflicts_if_neither_was() {
-    use Does::{Answers, AnswersLate, Closes, Hangs};
+    use Does::{Answers, AnswersLate, Closes, Hangs, Refuses};
 
     let (ours, theirs) = (Some(OURS), Some(THEIRS));
-    let rows: [Hedged; 14] = [
+    let rows: [Hedged; 22] = [
         ("the first answers in time", Answers(200), Hangs, ours, Ok(())),
         ("the first refuses in time", Answers(403), Answers(200), ours, Err(Some(403))),
         (
@@ -261,12 +266,26 @@ async fn a_hedged_write_has_succeeded_if_either_attempt_was_carried_out_and_conf
         ),
         ("the first is dead", Hangs, Answers(200), ours, Ok(())),
         ("the first was carried out and its answer lost", Hangs, Answers(409), ours, Ok(())),
-        ("another's write was first", Hangs, Answers(409), theirs, Err(Some(409))),
-        ("another has deleted it", Hangs, Answers(409), None, Err(Some(409))),
-        ("it is gone, whoever was first", Hangs, Answers(404), None, Err(Some(404))),
+        ("another's write was first, or came after this one", Hangs, Answers(409), theirs, Err(None)),
+        ("another has deleted it, perhaps after this write", Hangs, Answers(409), None, Err(None)),
+        ("it is gone, perhaps after this write", Hangs, Answers(404), None, Err(None)),
+        ("the second has just started and refuses all", Hangs, Answers(403), None, Err(None)),
+        ("the second has just started, and the first has done it", Hangs, Answers(401), ours, Ok(())),
+        ("the first breaks off, and the second is busy", Closes, Answers(429), None, Err(None)),
+        ("the first breaks off, carried out, and the second is busy", Closes, Answers(429), ours, Ok(())),
+        (
+            "the first refuses connections: one attempt is no doubt",
+            Refuses,
+            Answers(409),
+            theirs,
+            Err(Some(409)),
+        ),
+        ("the first fails, not carried out", Answers(500), Answers(200), ours, Ok(())),
+        ("the first fails, carried out", Answers(503), Answers(409), ours, Ok(())),
+        ("the first fails, perhaps carried out", Answers(500), Answers(409), theirs, Err(None)),
         ("the second is dead", AnswersLate(200), Hangs, ours, Ok(())),
         ("the second was carried out and its answer lost", AnswersLate(409), Hangs, ours, Ok(())),
-        ("another's write was before both", AnswersLate(409), Hangs, theirs, Err(Some(409))),
+        ("another's write was before both, or between", AnswersLate(409), Hangs, theirs, Err(None)),
         ("the first breaks off, carried out", Closes, Answers(409), ours, Ok(())),
         ("the first breaks off, not carried out", Closes, Answers(200), ours, Ok(())),
         ("both are dead", Hangs, Hangs, ours, Err(None)),
@@ -316,7 +335,8 @@ async fn requests_and_watches_at_once_leave_a_server_whose_node_is_unresponsive(
     let (dead, _) = serve("127.0.0.2", Does::Hangs, None);
     let (alive, _) = serve("127.0.0.3", Does::Answers(200), Some(OURS));
     let limits = Limits { lease: Duration::from_hours(1), margin: Duration::ZERO };
-    let server = Server::with_config(kube::Config::new("http://127.0.0.1:1".parse().expect("a URL")), limits);
+    let server =
+        Server::with_plain_endpoints(kube::Config::new("http://127.0.0.1:1".parse().expect("a URL")), limits);
     server.servers().set_endpoints(vec![dead, alive]);
     server.servers().set_node("n2".into(), vec![dead.ip()]);
     for endpoint in [dead, alive] {
@@ -330,4 +350,51 @@ async fn requests_and_watches_at_once_leave_a_server_whose_node_is_unresponsive(
         server.servers().avoid(&"n2".into(), Instant::now());
     });
     assert_eq!(answer.expect("the other one answers"), OURS);
+}
+
+/// Returns connections to the configured API server and to two endpoints, which are proven, and the route
+/// of the first attempt.
+fn to_three(servers: [(SocketAddr, Arc<AtomicUsize>); 3], hedge: Duration) -> (Connections, Route) {
+    let [configured, one, two] = servers.map(|(address, _)| address);
+    let limits = Limits { lease: hedge * 16, margin: Duration::ZERO };
+    let url = format!("http://{configured}").parse().expect("a URL");
+    let server = Server::with_plain_endpoints(kube::Config::new(url), limits);
+    server.servers().set_endpoints(vec![one, two]);
+    let [one, two] = [one, two].map(Route::Direct);
+    server.servers().answered(one, Instant::now());
+    server.servers().answered(two, Instant::now());
+    (Connections::hedged(&server).expect("no credentials are needed"), one)
+}
+
+#[tokio::test]
+async fn after_a_connection_that_fails_a_request_goes_out_once_more_and_not_twice() {
+    let servers = [
+        serve("127.0.0.1", Does::Answers(200), Some(OURS)),
+        serve("127.0.0.2", Does::Closes, None),
+        serve("127.0.0.3", Does::AnswersLate(200), Some(OURS)),
+    ];
+    let counts = servers.each_ref().map(|(_, requests)| Arc::clone(requests));
+    let (connections, _) = to_three(servers, HOUR);
+    let call = Resource::Leases.collection("x").merge("b", &json!({}));
+    connections.send(call, HOUR).await.expect("the second one answers");
+    let counts = counts.map(|requests| requests.load(Ordering::Relaxed));
+    assert_eq!(counts, [0, 1, 1]);
+}
+
+#[tokio::test]
+async fn a_server_that_fails_quickly_does_not_overtake_one_that_answers_late() {
+    let servers = [
+        serve("127.0.0.1", Does::Hangs, None),
+        serve("127.0.0.2", Does::AnswersLate(200), Some(OURS)),
+        serve("127.0.0.3", Does::Answers(500), Some(OURS)),
+    ];
+    let (connections, slow) = to_three(servers, HEDGE);
+    let call = Resource::Leases.collection("x").merge("b", &json!({}));
+    let sent = connections.send(call, HOUR);
+    let (answer, is_avoided) = tokio::join!(sent, async {
+        tokio::time::sleep(HEDGE * 3 / 2).await;
+        connections.server.servers().is_avoided(slow, Instant::now())
+    });
+    answer.expect("the slow one answers");
+    assert!(!is_avoided);
 }

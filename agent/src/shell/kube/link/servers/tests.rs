@@ -164,3 +164,22 @@ fn when_all_routes_are_avoided_they_are_taken_all_the_same() {
     }
     assert_eq!(order(&servers, true, 0).len(), 4);
 }
+
+#[test]
+fn a_node_that_is_reported_several_times_at_once_is_avoided_once() {
+    let (servers, now) = (with(&[1, 2]), Instant::now());
+    for times in 0..3 {
+        servers.avoid(&node(1), now + SOON * times);
+    }
+    let fallen = || [direct(1), Route::Configured(0)].map(|route| *servers.falls(route).borrow());
+    assert_eq!(fallen(), [1, 1]);
+    assert!(!servers.is_avoided(direct(1), now + AVOIDED), "not for longer");
+    servers.avoid(&node(1), now + AVOIDED);
+    assert_eq!(fallen(), [2, 2], "another failure");
+}
+
+#[test]
+fn at_most_16_endpoints_are_used() {
+    let servers = with(&(1..=40).collect::<Vec<u8>>());
+    assert_eq!(order(&servers, true, 0).len(), 16 + 2);
+}

@@ -325,7 +325,7 @@ fn annotations_without_effect_are_faults_of_namespaces_pools_and_claims() {
         let parsed = parsed(
             resource,
             &json!({"metadata": metadata, "spec": spec, "status": {}}),
-            Reading { faults: true, ..Reading::default() },
+            Reading { is_controllers: true, ..Reading::default() },
         );
         let fault = parsed.fault.map(|(object, fault)| (object.kind, object.name, fault.words));
         match (&fault, expected) {

@@ -77,6 +77,7 @@ impl Load {
                 RequestError::Connection { .. }
                 | RequestError::Connect(_)
                 | RequestError::Refused { .. }
+                | RequestError::InDoubt(_)
                 | RequestError::Unreadable(_)
                 | RequestError::NotText(_)
                 | RequestError::TooLong { .. },
@@ -150,7 +151,7 @@ impl Worker {
 /// | 409 | conflict |
 /// | 404 | missing; refused if the type is unknown, or the namespace at a creation |
 /// | 429 | unknown. It was certainly not carried out, but there was no time to ask again |
-/// | 5xx, 408, no answer in time, a connection that fails, an unreadable answer | unknown |
+/// | 5xx, 408, no answer in time, a connection that fails, an unreadable answer, a write in doubt | unknown |
 /// | any other | refused, with the API server's words |
 pub(super) fn outcome<T>(error: &RequestError, resource: Resource, creating: bool) -> Outcome<T> {
     let Some(status) = error.status() else { return Outcome::Unknown };
