@@ -1,4 +1,4 @@
-//! Whether this node's service proxy (kube-proxy, Cilium) delivers what a VIP on this node would receive.
+//! Finds out if this node's service proxy (kube-proxy, Cilium) delivers the traffic of a VIP on this node.
 //!
 //! Two questions are asked, of the proxy of this node alone. Is it healthy, once since the node booted? And
 //! for each Service of `externalTrafficPolicy: Local` with a ready endpoint here: does its
@@ -31,7 +31,7 @@ const FEW_AGAIN: usize = 400;
 /// Largest number of requests without an answer yet.
 const MOST_ASKED: usize = 16;
 
-/// Whether the proxy serves ports at all.
+/// The knowledge if the proxy serves ports at all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reached {
     /// This process has not found out yet.

@@ -91,7 +91,7 @@ pub struct Cluster {
     awaits_slices: bool,
     /// Time of the engine's last move of the lease deadline.
     beaten: Monotonic,
-    /// What the engine knows of this node's proxy.
+    /// The statement about this node's proxy that the engine has.
     stated: Option<Proxy>,
     /// The VIPs whose `healthCheckNodePort` does not answer here, with what was reported.
     unreached: BTreeMap<IpAddr, (ServiceName, services::Problem)>,

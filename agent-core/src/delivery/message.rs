@@ -1,10 +1,10 @@
-//! What is asked of a service proxy, its answers, and what follows.
+//! The questions to a service proxy, its answers, and the commands that follow.
 
 use std::{collections::BTreeSet, net::IpAddr};
 
 use crate::records::HealthPort;
 
-/// What is asked.
+/// The endpoint of a question.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Target {
     /// The proxy's health endpoint.

@@ -1,4 +1,4 @@
-//! What is known of one `healthCheckNodePort`.
+//! The state of one `healthCheckNodePort`.
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 

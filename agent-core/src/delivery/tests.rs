@@ -254,7 +254,7 @@ fn requests_are_few_at_rest_often_while_a_vip_waits_and_never_beyond_the_rate() 
     world.run(200_000);
     assert_eq!(world.states(), "nothing", "more than a Lease can state");
     assert_eq!(world.others, [Command::Report(News::TooMany)]);
-    // One that waits is asked before all others.
+    // A port for which a VIP waits is asked before all others.
     world.answer(10_001, Answer::Bad);
     world.asked.clear();
     world.want(10_001);

@@ -1,4 +1,4 @@
-//! What a node states in its Lease about its service proxy (kube-proxy, Cilium).
+//! The statement about a node's service proxy (kube-proxy, Cilium) in its Lease.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -31,7 +31,7 @@ impl fmt::Display for HealthPort {
     }
 }
 
-/// What is known of a proxy, for the ready endpoints of one Service on its node.
+/// The state of a proxy, for the ready endpoints of one Service on its node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivers {
     Yes,

@@ -36,7 +36,7 @@ impl Cluster {
             }
         }
         let statement = self.delivery.statement();
-        // What an earlier process stated is read first.
+        // The statement of an earlier process is read first.
         if self.is_synced() && self.stated != statement {
             self.stated.clone_from(&statement);
             self.decide(ownership::Event::Proxy(statement), now);

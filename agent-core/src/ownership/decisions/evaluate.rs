@@ -154,7 +154,7 @@ impl Subject<'_> {
         self.guard_unheld();
         let known = &self.vip.claim;
         let from = known.unclear.map_or(self.now, |since| self.unclear_until(since));
-        // Who handed the VIP over may answer until the claim has rested, though it was deleted meanwhile.
+        // The node that handed the VIP over may answer until the claim has rested, even if the claim was deleted.
         let rested = if known.is_lost { known.changed + self.nodes.rest() } else { self.now };
         self.take(None, from.max(rested))
     }

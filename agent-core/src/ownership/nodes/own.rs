@@ -107,7 +107,7 @@ pub(crate) struct Own {
     reading: bool,
     /// Time of the next renewal.
     next: Monotonic,
-    /// What the last renewal stated of the proxy, and the time from which one may go out early for a change.
+    /// The statement about the proxy in the last renewal, and the time from which a change may have one go out early.
     stated: (Option<Proxy>, Monotonic),
     pub(crate) lease_deadline: LeaseDeadline,
     /// Time since which each of this node's MACs has stood in the Lease.

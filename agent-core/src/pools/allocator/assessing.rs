@@ -189,7 +189,7 @@ impl Allocator {
             let keeps =
                 has.is_some_and(|vip| if is_own { is_wanted(&vip) } else { self.is_of_named(vip, request) });
             let is_settled = keeps || self.allocations.is_asking_for(service, *family);
-            // What it had comes before what it may share.
+            // A former address of its own comes before one that it may share.
             let adopted =
                 if is_settled { None } else { self.adoptable(service, request, *family, surroundings) };
             let joined = match adopted {

@@ -22,7 +22,7 @@ pub(super) enum Joined {
     Soon(IpAddr),
 }
 
-/// What keeps a Service from sharing an address.
+/// The reason why a Service may not share an address now.
 enum Barrier {
     /// It is over by itself, or is reported where the Service asks for its own.
     Passing,
@@ -62,8 +62,7 @@ impl Allocator {
         open.sort_by_key(|(vip, _)| (!self.groups.shares(service, *vip), *vip));
         let mut clashes = Vec::new();
         for (vip, owner) in open {
-            let mut having =
-                std::iter::once(owner).chain(self.groups.sharers(vip)).filter(|other| *other != service);
+            let mut having = self.having(vip, owner, service);
             match having.find_map(|other| Some((vip, other, Apart::Port(self.clash(request, other)?)))) {
                 Some(clash) => clashes.push(clash),
                 None if self.allocations.reservation(vip).is_some_and(|it| it.service == *owner) => {
@@ -221,10 +220,20 @@ impl Allocator {
         }
         let family = Family::of(vip);
         let Some(mine) = nodes(request, family) else { return true };
-        let others = std::iter::once(owner).chain(self.groups.sharers(vip)).filter(|other| *other != service);
+        let others = self.having(vip, owner, service);
         let theirs: Vec<_> =
             others.filter_map(|other| nodes(self.requests.get(other)?.as_ref(), family)).collect();
         mine.iter().any(|node| theirs.iter().all(|nodes| nodes.contains(node)))
+    }
+
+    /// Returns the other Services with an address: its owner, and those that share it.
+    fn having<'a>(
+        &'a self,
+        vip: IpAddr,
+        owner: &'a ServiceName,
+        service: &'a ServiceName,
+    ) -> impl Iterator<Item = &'a ServiceName> {
+        std::iter::once(owner).chain(self.groups.sharers(vip)).filter(move |other| *other != service)
     }
 
     /// Returns true if two Services may share an address by a key. Across namespaces, the owner's lists the

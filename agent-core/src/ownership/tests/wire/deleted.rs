@@ -22,7 +22,7 @@ fn taken_after(world: &mut World, mut lines: Vec<String>) -> String {
     "never".to_owned()
 }
 
-/// What has become of b's Lease, what of the Node, and the power: then the time until a answers. In no
+/// The states of b's Lease, of its Node and of its power, then the time until a answers. In no
 /// row two nodes answer: b is off, its lease deadline has passed, or it writes its Lease again.
 #[test]
 fn a_deleted_lease_neither_proves_nor_delays_a_death() {
