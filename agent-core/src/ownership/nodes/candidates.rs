@@ -29,9 +29,13 @@ pub(crate) struct Candidate {
 }
 
 impl Candidate {
-    /// Returns true if there is less against it than against another node.
+    /// Returns true if there is so much less against it than against another node that a VIP moves at once.
+    /// To a cordoned node, which is about to be drained, no VIP is rushed from one that is not ready: that may
+    /// pass in seconds, and each move ends connections.
     pub(crate) fn is_sounder_than(&self, other: &Self) -> bool {
-        Disqualified::severity(self.soft.as_ref()) < Disqualified::severity(other.soft.as_ref())
+        let is_rash =
+            matches!((&self.soft, &other.soft), (Some(Disqualified::Cordoned), Some(Disqualified::NotReady)));
+        !is_rash && Disqualified::severity(self.soft.as_ref()) < Disqualified::severity(other.soft.as_ref())
     }
 }
 

@@ -103,6 +103,21 @@ fn a_node_that_is_uncordoned_gets_its_vip_back_only_after_a_while() {
     assert_eq!(lines, HANDED_OVER.map(|line| format!("30.000 {line}")));
 }
 
+#[test]
+fn a_node_that_is_not_ready_keeps_its_vip_for_a_while_where_only_a_cordoned_node_can_take_it() {
+    let ready = |ready: bool| Event::Node(NodeRecord { ready, ..node("a") });
+    let mut world = World::holding(&["b"]);
+    world.cordon("b", true);
+    assert_eq!(world.notify(ready(false)), [""; 0]);
+    assert_eq!(world.after(STABLE_FOR - ms(1)), [""; 0]);
+    world.notify(ready(true));
+    assert_eq!(world.after(STABLE_FOR), [""; 0]);
+
+    world.notify(ready(false));
+    let lines = world.timeline(STABLE_FOR);
+    assert_eq!(lines, HANDED_OVER.map(|line| format!("30.000 {line}")));
+}
+
 impl World {
     fn cordon_best(&mut self, name: &str, cordoned: bool) -> Vec<String> {
         let labels = [("best".to_owned(), String::new())].into();
