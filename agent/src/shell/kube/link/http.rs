@@ -69,8 +69,9 @@ struct Numbered {
     credentials: u64,
     /// Shows when the route's connections are given up.
     falls: watch::Receiver<u64>,
-    /// The value of [`Servers::hangs`](super::servers::Servers::hangs) when they were opened.
-    hangs: u64,
+    /// The value of [`Servers::hangs`](super::servers::Servers::hangs) when they were opened. None: a
+    /// request over them had no answer in time.
+    hangs: Option<u64>,
     client: Client,
 }
 
@@ -176,7 +177,7 @@ impl Connections {
             for attempt in &race.open {
                 self.server.servers().failed(attempt.route, attempt.sent_at, Instant::now());
                 self.server.servers().hung(attempt.route, attempt.sent_at);
-                self.replace(attempt);
+                self.give_up(attempt);
             }
             let none = || Err(RequestError::Deadline { server: self.server.url(), limit });
             race.last.take().unwrap_or_else(none)
@@ -239,12 +240,12 @@ impl Connections {
     }
 
     /// Returns the present connections of a route: new ones if the credentials have changed, or if they
-    /// were given up. A watch keeps the connection on which it began.
+    /// were given up or a request hung. A watch keeps the connection on which it began.
     fn client(&self, route: Route) -> Result<(u64, Client, watch::Receiver<u64>), ConnectError> {
         let credentials = self.server.credentials();
         let mut clients = self.clients.lock().expect("invariant: no thread panics with this lock");
         let known = clients.get(&route);
-        let hangs = self.server.servers().hangs(route);
+        let hangs = Some(self.server.servers().hangs(route));
         let is_good = |known: &Numbered| {
             known.credentials == credentials
                 && known.hangs == hangs
@@ -267,15 +268,12 @@ impl Connections {
         Ok((known.number, known.client.clone(), known.falls.clone()))
     }
 
-    /// Opens new connections for the next request by a route: if one hangs, all may be dead.
-    fn replace(&self, attempt: &Attempt) {
+    /// Has the next request by a route open new connections: if one hangs, all may be dead.
+    fn give_up(&self, attempt: &Attempt) {
         let mut clients = self.clients.lock().expect("invariant: no thread panics with this lock");
-        if let Some(known) = clients.get_mut(&attempt.route).filter(|known| known.number == attempt.number)
-            && let Ok((credentials, client)) = self.server.connect(attempt.route)
-        {
-            let falls = self.server.servers().falls(attempt.route);
-            let hangs = self.server.servers().hangs(attempt.route);
-            *known = Numbered { number: attempt.number + 1, credentials, falls, hangs, client };
+        let known = clients.get_mut(&attempt.route).filter(|known| known.number == attempt.number);
+        if let Some(known) = known {
+            known.hangs = None;
         }
     }
 }
