@@ -11,6 +11,6 @@ mod tests;
 pub use self::reading::ClaimError;
 pub(crate) use self::{
     known::{Known, KnownClaims},
-    reading::read,
+    reading::{read, read_with_metadata},
     writing::{creation, is_kept_by_others, letting_go, patch, reservation, reserving, showing},
 };

@@ -10,6 +10,8 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
+/// The group and version of Vipward's own types.
+pub(crate) const VERSION: &str = "vipward.io/v1alpha1";
 /// The label with the manager of an object.
 pub(crate) const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 

@@ -114,6 +114,8 @@ pub struct VipPoolSpec {
     pub keep: String,
     #[doc = " The largest number of addresses that stay reserved so for the Services of one namespace. \
              There is no limit if it is not set."]
+    // The API server warns of a format that it does not know, as uint32.
+    #[schemars(extend("format" = "int64"))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_at_most: Option<u32>,
     /// Which free address is allocated: the first, or one that depends on the Service's name.

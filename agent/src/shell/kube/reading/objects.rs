@@ -29,7 +29,7 @@ use crate::shell::{
     kube::kinds::{
         claims::{self, ClaimError},
         leases,
-        meta::{Bare, Meta},
+        meta::{Bare, Meta, VERSION},
         metallb::{self, MetalLb},
         resource::Resource,
         secret,
@@ -41,8 +41,6 @@ use crate::shell::{
 #[cfg(test)]
 mod tests;
 
-/// The group and version of Vipward's own types.
-const VIPWARD: &str = "vipward.io/v1alpha1";
 /// The label that names the Service of an `EndpointSlice`.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
 /// The slice that the API servers write themselves.
@@ -137,15 +135,10 @@ pub(crate) fn parse(
         Resource::Namespaces => namespace(serde_json::from_str(object)?, reading),
         Resource::ServiceCidrs => service_cidr(serde_json::from_str(object)?),
         Resource::VirtualIps => {
-            let (record, known) = claims::read(object)?;
+            let (record, known, metadata) = claims::read_with_metadata(object)?;
             kube.claims.learn(record.vip, known);
             let version = record.version.to_string();
-            let fault = if reading.is_controllers {
-                let Bare { metadata } = serde_json::from_str(object)?;
-                reading.fault(&metadata, (VIPWARD, "VirtualIP"), &[FORCE, MOVE_TO, RELEASE])
-            } else {
-                None
-            };
+            let fault = reading.fault(&metadata, (VERSION, "VirtualIP"), &[FORCE, MOVE_TO, RELEASE]);
             Parsed { fault, ..Parsed::new(object_name(record.vip).into(), version, Seen::Claim(record)) }
         }
         Resource::VipPools => pool(serde_json::from_str(object)?, reading),
@@ -546,7 +539,7 @@ struct Pool {
 }
 
 fn pool(Pool { metadata, spec }: Pool, reading: Reading) -> Parsed {
-    let fault = reading.fault(&metadata, (VIPWARD, "VIPPool"), &[]);
+    let fault = reading.fault(&metadata, (VERSION, "VIPPool"), &[]);
     let record = vip_pool::record(&metadata, spec);
     let seen = Seen::Pool(Box::new(record));
     Parsed { fault, ..Parsed::new(metadata.name.into(), metadata.resource_version, seen) }

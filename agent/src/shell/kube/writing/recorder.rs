@@ -12,7 +12,10 @@ use vipward_core::{
 use crate::shell::{
     kube::{
         Kube, MANAGER,
-        kinds::{meta::MANAGED_BY, text},
+        kinds::{
+            meta::{MANAGED_BY, VERSION},
+            text,
+        },
         link::{
             call::{Call, Collection},
             connect::ConnectError,
@@ -135,7 +138,7 @@ fn event(write: &Write, kube: &Kube, at: Timestamp) -> Value {
             "uid": uid.as_deref(),
         }),
         Object::VirtualIp(vip) => json!({
-            "apiVersion": "vipward.io/v1alpha1",
+            "apiVersion": VERSION,
             "kind": "VirtualIP",
             "name": object_name(*vip),
             // The claim may have been created, or made anew, after the message was posted.

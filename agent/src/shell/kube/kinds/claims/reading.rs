@@ -81,6 +81,10 @@ impl Object<'_> {
 /// A claim that contradicts itself is [`ClaimState::Blank`]: a holder without a session, a release
 /// that names a holder, another address than the name's.
 pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
+    read_with_metadata(object).map(|(record, known, _)| (record, known))
+}
+
+pub(crate) fn read_with_metadata(object: &str) -> Result<(ClaimRecord, Known, Meta), ClaimError> {
     let object: Object<'_> = serde_json::from_str(object)?;
     let (spec, status) = (object.spec(), object.status());
     let metadata = object.metadata;
@@ -151,7 +155,7 @@ pub(crate) fn read(object: &str) -> Result<(ClaimRecord, Known), ClaimError> {
         reservation,
         shows,
     };
-    Ok((record, known))
+    Ok((record, known, metadata))
 }
 
 pub(super) fn conditions(object: &str) -> Result<Vec<Condition>, ClaimError> {

@@ -26,7 +26,7 @@ use super::{
 use crate::shell::kube::{
     kinds::{
         condition::Truth,
-        meta::MANAGED_BY,
+        meta::{MANAGED_BY, VERSION},
         text,
         virtual_ip::{FINALIZER, FOREVER, MOVE_TO, OfferedBy, RELEASE, ReservationSpec},
     },
@@ -37,7 +37,7 @@ use crate::shell::kube::{
 pub(crate) fn creation(write: &ClaimWrite, now: Timestamp) -> Value {
     let mut object = contents(write, None, now);
     without_nulls(&mut object);
-    object["apiVersion"] = "vipward.io/v1alpha1".into();
+    object["apiVersion"] = VERSION.into();
     object["kind"] = "VirtualIP".into();
     object["metadata"] = json!({
         "name": object_name(write.vip),

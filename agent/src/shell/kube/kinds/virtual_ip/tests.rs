@@ -1,6 +1,9 @@
+use std::collections::BTreeSet;
+
+use kube::Resource as _;
 use serde_json::Value;
 
-use super::*;
+use super::{super::vip_pool::VIPPool, *};
 
 fn version() -> Value {
     serde_json::to_value(definition()).expect("it serializes")["spec"]["versions"][0].clone()
@@ -13,6 +16,19 @@ fn the_definition_is_the_same_text_each_time_and_is_read_back_as_what_it_was() {
     let read = |text: &str| serde_saphyr::from_str::<CustomResourceDefinition>(text).expect("it is YAML");
     let all: Vec<_> = text.split("---\n").map(read).collect();
     assert_eq!(all, [definition(), vip_pool::definition()]);
+}
+
+#[test]
+fn the_formats_of_numbers_are_those_that_the_api_server_knows() {
+    let text = crd_yaml();
+    let formats = text.lines().filter_map(|line| line.trim().strip_prefix("format: "));
+    let found: BTreeSet<_> = formats.collect();
+    assert_eq!(found, ["date-time", "int32", "int64"].into());
+}
+
+#[test]
+fn both_types_have_the_version_that_writes_name() {
+    assert_eq!([VirtualIP::api_version(&()), VIPPool::api_version(&())], [meta::VERSION; 2]);
 }
 
 #[test]
