@@ -1,6 +1,7 @@
 //! Wire failover: the key of a cluster, and the offers in its nodes' Leases.
 
 use std::net::UdpSocket;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -11,10 +12,13 @@ use super::{
     options::{ClusterOptions, PATIENCE},
     running::Cluster,
 };
-use crate::kit::interrupt::poll;
+use crate::{frames::Family, kit::interrupt::poll};
 
 /// Most voters of a holder.
 const MOST_VOTERS: usize = 3;
+
+/// Time for late effects of a crash.
+const AFTERWARDS: Duration = Duration::from_secs(2);
 
 impl ClusterOptions {
     /// Returns the options of so many nodes with wire failover. `scale` is the factor of its times.
@@ -24,6 +28,26 @@ impl ClusterOptions {
 }
 
 impl Cluster {
+    /// Switches the holder of the VIPs of both families off after a rest, under watch. Checks that another
+    /// node answers for both within `soon`, and that two nodes never answer. Returns the other node.
+    pub fn replace_dead(&mut self, old: NodeId, rest: Duration, soon: Duration) -> Result<NodeId> {
+        let watch = self.watch(&Family::vips())?;
+        watch.let_pass(rest)?;
+
+        let off = watch.step(format!("{old} loses power"));
+        self.power_off(old)?;
+        let new = self.wait_until_all_held_by_another(&Family::vips(), old)?;
+        watch.wait_until_all_received_by(&Family::vips(), new)?;
+        watch.let_pass(AFTERWARDS)?;
+
+        let seen = watch.stop()?;
+        for vip in Family::vips() {
+            seen.assert_flows_again(vip, off, soon);
+            seen.assert_no_doubles(vip);
+        }
+        Ok(new)
+    }
+
     pub fn wire_secret(&self) -> Object {
         Object::within(Kind::SECRET, self.system_namespace(), "vipward-wire")
     }

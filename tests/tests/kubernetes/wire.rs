@@ -58,19 +58,8 @@ fn begin(cluster: &mut Cluster) -> Result<NodeId> {
 fn switch_the_holder_off(name: &str, options: ClusterOptions) -> Result<()> {
     scenario(name, options, |cluster| {
         let old = begin(cluster)?;
-        let watch = cluster.watch(&Family::vips())?;
-        watch.let_pass(AFTERWARDS)?;
-
-        let off = watch.step(format!("{old} loses power"));
-        cluster.power_off(old)?;
-        let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-        watch.wait_until_all_received_by(&Family::vips(), new)?;
-        watch.let_pass(AFTERWARDS)?;
-
-        let seen = watch.stop()?;
+        let new = cluster.replace_dead(old, AFTERWARDS, SOON)?;
         for vip in Family::vips() {
-            seen.assert_flows_again(vip, off, SOON);
-            seen.assert_no_doubles(vip);
             assert_eq!(cluster.holder(vip)?, Some(new));
         }
         Ok(())

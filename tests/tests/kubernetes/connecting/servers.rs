@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use vipward_tests::{
     cluster::{ClusterOptions, N1, N2, N3, NodeId, ServiceSpec, scenario},
     frames::Family,
@@ -14,8 +14,6 @@ const SOON: Duration = Duration::from_millis(2_500);
 /// Time in which the agents open connections to all servers: the endpoints are read, and each of the
 /// connections gets a renewal.
 const CONNECTED: Duration = Duration::from_secs(8);
-/// Time for late effects.
-const AFTERWARDS: Duration = Duration::from_secs(2);
 /// Crashes in a row. Connections lead to the dead server by chance.
 const CRASHES: usize = 3;
 
@@ -33,20 +31,7 @@ fn switch_a_server_off(name: &str, others: usize) -> Result<()> {
             let servers: Vec<NodeId> = others.chain([old]).collect();
             cluster.run_api_servers_on(&servers)?;
             cluster.wait_until_witnessed(old)?;
-            let watch = cluster.watch(&Family::vips())?;
-            watch.let_pass(CONNECTED)?;
-
-            let off = watch.step(format!("{old} loses power, crash {crash}"));
-            cluster.power_off(old)?;
-            let new = cluster.wait_until_all_held_by_another(&Family::vips(), old)?;
-            watch.wait_until_all_received_by(&Family::vips(), new)?;
-            watch.let_pass(AFTERWARDS)?;
-
-            let seen = watch.stop()?;
-            for vip in Family::vips() {
-                seen.assert_flows_again(vip, off, SOON);
-                seen.assert_no_doubles(vip);
-            }
+            cluster.replace_dead(old, CONNECTED, SOON).with_context(|| format!("crash {crash}"))?;
             cluster.power_on(old)?;
             cluster.restart_agent(old)?;
         }
