@@ -6,6 +6,7 @@
 //! - [`Lan`], [`Host`], [`Nic`]: switches, hosts, cables, addresses, neighbour tables, sysctls.
 //! - [`Wire`], [`http`]: a raw socket for frames, and one HTTP request.
 //! - [`Responder`], [`Flood`]: an ARP responder in user space, and a rogue that floods.
+//! - [`Port`], [`Rules`]: a switch whose ports block, filter, delay and answer.
 //! - [`Hook`]: foreign programs on a host.
 //! - [`vm`]: the virtual machine that a test runs in.
 
@@ -16,6 +17,7 @@ mod host;
 pub mod http;
 mod links;
 mod losses;
+mod managed;
 mod named;
 mod neighbours;
 mod netns;
@@ -36,6 +38,7 @@ pub use self::{
     host::{Host, Nic},
     links::Link,
     losses::{Lost, Way},
+    managed::{Port, Rules},
     named::{NamedNamespaces, remove_named},
     neighbours::{Neighbour, NeighbourState},
     netns::NetNs,

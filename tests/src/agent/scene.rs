@@ -51,18 +51,29 @@ pub struct Scene {
 impl Scene {
     /// Makes the scene without an agent.
     pub fn new(name: &str) -> Result<Self> {
-        let lan = Lan::new(name)?;
-        let client = lan.host("client", Nic::new(net(1)).mac(CLIENT))?;
-        let node = lan.host("node", Nic::new(net(2)).mac(NODE))?;
-        let rogue = lan.host("rogue", Nic::new(net(3)).mac(ROGUE))?;
-        Ok(Self { client, node, rogue, lan, bpffs: Bpffs::mount()? })
+        Self::new_in(Family::V4, name)
     }
 
     /// Makes the scene with addresses of a family. For IPv6 they come to those of IPv4.
     pub fn new_in(family: Family, name: &str) -> Result<Self> {
-        let scene = Self::new(name)?;
-        add_addresses(family, &[&scene.client, &scene.node, &scene.rogue])?;
-        Ok(scene)
+        Self::on(Lan::new(name)?, family)
+    }
+
+    /// Makes the scene on a LAN without hosts, with addresses of a family.
+    pub fn on(lan: Lan, family: Family) -> Result<Self> {
+        let client = lan.host("client", Nic::new(net(1)).mac(CLIENT))?;
+        let node = lan.host("node", Nic::new(net(2)).mac(NODE))?;
+        let rogue = lan.host("rogue", Nic::new(net(3)).mac(ROGUE))?;
+        add_addresses(family, &[&client, &node, &rogue])?;
+        Ok(Self { client, node, rogue, lan, bpffs: Bpffs::mount()? })
+    }
+
+    /// Makes the client the node's gateway in a family.
+    pub fn add_gateway(&self, family: Family) -> Result<()> {
+        let mut route = self.node.command("ip");
+        let option = if family == Family::V4 { "-4" } else { "-6" };
+        route.args([option, "route", "add", "default", "via", &family.ip(1).to_string()]);
+        output_of(route).map(drop)
     }
 
     /// Starts an agent on the node, and waits until it runs.

@@ -90,6 +90,16 @@ impl Message {
         }
     }
 
+    /// Returns the address that it gives for its sender. A probe has none.
+    pub fn sender_address(&self) -> Option<IpAddr> {
+        let address = match self {
+            Self::Arp(arp) => IpAddr::V4(arp.spa),
+            Self::Nd(nd) if nd.kind == crate::frames::nd::ADVERTISEMENT => IpAddr::V6(nd.target),
+            Self::Nd(nd) => IpAddr::V6(nd.source),
+        };
+        (!address.is_unspecified()).then_some(address)
+    }
+
     pub fn eth_src(&self) -> Mac {
         match self {
             Self::Arp(arp) => arp.eth_src,

@@ -10,6 +10,7 @@ use super::{host::Host, netns::NetNs};
 // From <linux/sockios.h> and <linux/ethtool.h>; libc lacks them.
 const SIOCETHTOOL: libc::c_ulong = 0x8946;
 const ETHTOOL_NWAY_RST: u32 = 0x09;
+const ETHTOOL_STXCSUM: u32 = 0x17;
 const ETHTOOL_GFLAGS: u32 = 0x25;
 const ETHTOOL_SFLAGS: u32 = 0x26;
 const ETHTOOL_SGRO: u32 = 0x2c;
@@ -28,6 +29,14 @@ impl NetNs {
         self.run(|| ask(name, ETHTOOL_NWAY_RST, 0))
             .map(drop)
             .with_context(|| format!("failed to make {name} negotiate again"))
+    }
+
+    /// Makes the kernel finish checksums and cut segments before they reach the card, as
+    /// `ethtool -K eth0 tx off` does.
+    pub(super) fn finish_checksums(&self, name: &str) -> Result<()> {
+        self.run(|| ask(name, ETHTOOL_STXCSUM, 0))
+            .map(drop)
+            .with_context(|| format!("failed to switch off the checksums of {name}"))
     }
 }
 

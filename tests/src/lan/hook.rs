@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::lan::Host;
+use super::{host::Host, netns::NetNs};
 
 /// Constants from `linux/bpf.h` and `linux/if_link.h`.
 const BPF_PROG_LOAD: c_long = 5;
@@ -118,15 +118,20 @@ impl Hooked {
 
     /// Attaches a program to an interface, under a name of at most 15 bytes.
     pub fn attach(host: &Host, interface: &str, hook: Hook, name: &str) -> Result<Self> {
-        let target_ifindex = host.link(interface)?.index;
+        Self::attach_in(host.namespace(), interface, hook, name)
+            .with_context(|| format!("on host {}", host.name()))
+    }
+
+    /// Does the same to an interface of a namespace.
+    pub(super) fn attach_in(namespace: &NetNs, interface: &str, hook: Hook, name: &str) -> Result<Self> {
+        let target_ifindex = namespace.link(interface)?.index;
         let (prog_type, attach_type, flags) = hook.numbers();
         let program = load(prog_type, &hook.instructions(), name)
             .with_context(|| format!("failed to load a program for {hook:?}"))?;
         let link = CreateLink { prog_fd: program.as_raw_fd(), target_ifindex, attach_type, flags };
         // An ifindex belongs to the namespace of the calling thread.
-        let link = host.run(|| bpf(BPF_LINK_CREATE, &link));
-        let link =
-            link.with_context(|| format!("failed to attach a program to {interface} of {}", host.name()))?;
+        let link = namespace.run(|| bpf(BPF_LINK_CREATE, &link));
+        let link = link.with_context(|| format!("failed to attach a program to {interface}"))?;
         Ok(Self { _link: link })
     }
 }

@@ -14,10 +14,8 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 
-use crate::{
-    frames::{Arp, ETHERTYPE_ARP, Family, Message, nd::ETHERTYPE_IPV6},
-    lan::Host,
-};
+use super::{host::Host, netns::NetNs};
+use crate::frames::{Arp, ETHERTYPE_ARP, Family, Message, nd::ETHERTYPE_IPV6};
 
 /// Size of the buffer: seconds of a thousand frames a second, in case this thread does not run.
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
@@ -76,6 +74,14 @@ impl Wire {
     /// frames in both directions, except those of this wire.
     pub fn open_all(host: &Host, interface: &str) -> Result<Self> {
         Self::open_receiving(host, interface, Receives::All)
+    }
+
+    /// Opens an interface of a namespace as [`Wire::open_all`] does.
+    pub(super) fn open_all_in(namespace: &NetNs, interface: &str) -> Result<Self> {
+        let index = namespace.link(interface)?.index;
+        let socket = namespace.run(|| packet_socket(index, Receives::All));
+        let socket = socket.with_context(|| format!("failed to open a packet socket on {interface}"))?;
+        Ok(Self { socket })
     }
 
     fn open_receiving(host: &Host, interface: &str, receives: Receives) -> Result<Self> {
@@ -157,15 +163,23 @@ impl Wire {
             if let Some(frame) = self.take_waiting()? {
                 return Ok(Some(frame));
             }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
+            if Instant::now() >= deadline {
                 return Ok(None);
             }
-            let mut polled = [PollFd::new(self.socket.as_fd(), PollFlags::POLLIN)];
-            match ppoll(&mut polled, Some(TimeSpec::from_duration(left)), None) {
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error).context("failed to wait for a frame"),
-            }
+            Self::wait_for_any([self], deadline)?;
+        }
+    }
+
+    /// Waits until one of the wires may have a frame, at the longest until `deadline`.
+    pub(super) fn wait_for_any<'a>(
+        wires: impl IntoIterator<Item = &'a Self>,
+        deadline: Instant,
+    ) -> Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let polled = wires.into_iter().map(|wire| PollFd::new(wire.socket.as_fd(), PollFlags::POLLIN));
+        match ppoll(&mut polled.collect::<Vec<_>>(), Some(TimeSpec::from_duration(left)), None) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error).context("failed to wait for a frame"),
         }
     }
 
@@ -221,7 +235,8 @@ impl Wire {
         std::iter::from_fn(|| self.take_waiting().transpose()).collect()
     }
 
-    fn take_waiting(&self) -> Result<Option<Frame>> {
+    /// Returns the next frame in the buffer.
+    pub(super) fn take_waiting(&self) -> Result<Option<Frame>> {
         let mut bytes = vec![0; MAX_FRAME_LEN];
         let mut control = nix::cmsg_space!(TimeSpec);
         let mut slices = [IoSliceMut::new(&mut bytes)];

@@ -3,6 +3,7 @@
 
 mod cleanup;
 mod kernel_facts;
+mod managed;
 mod probing;
 
 use std::time::Duration;

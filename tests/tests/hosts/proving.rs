@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use vipward_tests::{
     agent::{Agent, NODE, PATIENCE, Scene, VIP, ip, net, vip_status},
-    frames::{Arp, Mac},
-    kit::{output_of, wait_until},
+    frames::{Arp, Family, Mac},
+    kit::wait_until,
     lan::{
         Frame, Hook, Hooked, Host, Wire,
         http::{self, Answer, PAGES},
@@ -25,12 +25,6 @@ const HOLDS: &str = "vips: [{address: 192.0.2.10}]\n";
 const FOUND_WITHIN: Duration = Duration::from_secs(5);
 const BLIND: &str = "the program does not see the interface's frames";
 const BYPASSED: &str = "requests for VIPs get past the program";
-
-fn add_gateway(scene: &Scene) -> Result<()> {
-    let mut route = scene.node.command("ip");
-    route.args(["route", "add", "default", "via", "192.0.2.1"]);
-    output_of(route).map(drop)
-}
 
 /// Makes the agent observe its host. The kernel does not report when a program comes to traffic control.
 fn make_it_look(node: &Host, number: u8) -> Result<()> {
@@ -70,7 +64,7 @@ fn has_line(agent: &Agent, level: &str, message: &str) -> Result<bool> {
 #[test]
 fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
     let scene = Scene::new("proven")?;
-    add_gateway(&scene)?;
+    scene.add_gateway(Family::V4)?;
     let wire = Wire::open(&scene.client, "eth0")?;
     let agent = scene.agent(HOLDS)?;
     wait_for_proof(&agent, "proven")?;
@@ -106,7 +100,7 @@ fn where_no_host_answers_it_is_unproven_and_ready() -> Result<()> {
 #[test]
 fn a_program_that_takes_the_frames_before_it_makes_it_blind() -> Result<()> {
     let scene = Scene::new("blind")?;
-    add_gateway(&scene)?;
+    scene.add_gateway(Family::V4)?;
     let mut agent = scene.agent(HOLDS)?;
     wait_for_proof(&agent, "proven")?;
     let taking = Hooked::attach(&scene.node, "eth0", Hook::TcxTakeAll, "takes_all")?;
@@ -145,9 +139,7 @@ fn a_segment_that_has_only_ipv6_is_proven_and_found_blind() -> Result<()> {
         host.delete_address("eth0", net(last))?;
         host.add_address("eth0", format!("2001:db8::{last}/64").parse::<ipnet::IpNet>()?)?;
     }
-    let mut route = scene.node.command("ip");
-    route.args(["-6", "route", "add", "default", "via", "2001:db8::1"]);
-    output_of(route)?;
+    scene.add_gateway(Family::V6)?;
     let wire = Wire::open(&scene.client, "eth0")?;
     let agent = scene.agent("vips: [{address: '2001:db8::10'}]\n")?;
     wait_for_proof(&agent, "proven")?;
@@ -161,7 +153,7 @@ fn a_segment_that_has_only_ipv6_is_proven_and_found_blind() -> Result<()> {
 #[test]
 fn a_program_that_takes_requests_makes_it_blind_too() -> Result<()> {
     let scene = Scene::new("bypassed")?;
-    add_gateway(&scene)?;
+    scene.add_gateway(Family::V4)?;
     let agent = scene.agent(HOLDS)?;
     wait_for_proof(&agent, "proven")?;
     let _asking =

@@ -31,6 +31,8 @@ fn use_everything_and_panic(surroundings: &NetNs, notify: impl FnOnce(Traces)) -
     let a = lan.host("a", Nic::new(net(1)))?;
     let b = lan.host("b", Nic::new(net(2)))?;
     let (c, d) = Lan::pair(("c", Nic::new(net(3))), ("d", Nic::new(net(4))))?;
+    let managed = Lan::managed("panic-managed")?;
+    let managed_host = managed.host("e", Nic::new(net(5)))?;
     let names = lan.keep_named()?;
     let mut sleep = a.command("sleep");
     sleep.arg("1000");
@@ -42,8 +44,8 @@ fn use_everything_and_panic(surroundings: &NetNs, notify: impl FnOnce(Traces)) -
     let bpffs = Bpffs::mount()?;
     fs::create_dir(bpffs.pin_dir("a"))?;
 
-    let hosts = [&a, &b, &c, &d].map(Host::namespace);
-    let namespaces = hosts.into_iter().chain([lan.switch()]).map(NetNs::inode);
+    let hosts = [&a, &b, &c, &d, &managed_host].map(Host::namespace);
+    let namespaces = hosts.into_iter().chain([lan.switch(), managed.switch()]).map(NetNs::inode);
     notify(Traces {
         namespaces: namespaces.collect::<Result<_>>()?,
         child: child.pid(),
@@ -81,7 +83,7 @@ fn a_test_that_panics_leaves_nothing() -> Result<()> {
         assert!(!Path::new("/run/netns").join(name).exists(), "{name}");
         assert!(!mounts()?.contains(name), "{name}");
     }
-    assert_eq!(traces.namespaces.len(), 5);
+    assert_eq!(traces.namespaces.len(), 7);
     for namespace in traces.namespaces {
         // A child of another test may have inherited a descriptor. It
         // keeps that until it starts its program.
