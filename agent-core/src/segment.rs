@@ -7,4 +7,5 @@ pub mod frame;
 pub mod groups;
 pub mod probing;
 pub mod proving;
+pub mod provisional;
 pub mod yields;

@@ -65,6 +65,7 @@ impl Stage {
         }
         node_b.add_address(NIC, format!("{ORDINARY_6}/64").parse::<ipnet::IpNet>()?)?;
         let gateway = lan.host("gateway", nic(254)?)?;
+        node_a.add_gateway(Ipv4Addr::new(198, 18, 0, 1))?;
         // The rogue has the address that it claims, which
         // `arping -U` needs, but does not answer for it.
         let rogue = lan.host("rogue", nic(66)?)?;

@@ -156,6 +156,8 @@ impl World {
                 self.proxy_answers(node, life, target, answer);
             }
             Happening::Listened { node, life, segment, round } => self.listened(node, life, segment, round),
+            Happening::Heard { node, life, segment } => self.heard(node, life, segment),
+            Happening::HostAnswer { segment, vip, frame } => self.host_answers(segment, vip, frame),
             Happening::Arrive(flight) => self.arrive(flight),
             Happening::Answer(flight) => self.answered(flight),
             Happening::Timeout(flight) => self.timed_out(flight),

@@ -112,6 +112,7 @@ impl Agent {
             Input::Changed(changed) => self.on_changed(changed, now),
             Input::Program(events) => self.on_program(&events, now),
             Input::Listened(listened) => self.on_listened(&listened, now),
+            Input::Heard(segment) => self.on_heard(segment, now),
             Input::File(file) => self.on_file(file, now),
             Input::Cluster(input) => self.on_cluster(input, now),
             Input::Stop => self.stop(now),
@@ -327,9 +328,9 @@ impl Agent {
                 self.work.next([Work::Memberships(keys)]);
             }
             cluster::Todo::Announce(vip) => self.on_segment(segment::Input::AnnounceAgain(vip), now),
-            cluster::Todo::Probe(vip, often) => {
+            cluster::Todo::Probe(vip, manner) => {
                 if let Some(key) = self.key_of(vip) {
-                    self.on_segment(segment::Input::Wanted { key, often }, now);
+                    self.on_segment(segment::Input::Wanted { key, manner }, now);
                 }
             }
             cluster::Todo::StopProbing(vip) => self.on_segment(segment::Input::Unwanted(vip), now),

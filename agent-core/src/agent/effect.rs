@@ -218,6 +218,8 @@ pub enum Line {
         /// The frames that the finding rests on.
         received: Received,
     },
+    /// Hosts are heard again on this segment, whose VIPs are announced and probed.
+    HeardAgain(u32),
     /// The heartbeat was late. The lease deadline is this many milliseconds ahead now.
     Late(Late, u64),
     /// This many addresses are being probed.

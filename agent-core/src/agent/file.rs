@@ -113,10 +113,13 @@ impl File {
     }
 
     pub(super) fn on_probed(&mut self, vip: IpAddr, probed: Probed, now: Monotonic) {
-        // The prober repeats its probe of an address in use.
-        if probed == Probed::Free {
-            self.free.insert(vip);
-            self.take_due.get_or_insert((now + TOGETHER).max(self.take_next));
+        match probed {
+            Probed::Free => {
+                self.free.insert(vip);
+                self.take_due.get_or_insert((now + TOGETHER).max(self.take_next));
+            }
+            // The prober probes it again. A late answer may follow a result.
+            Probed::InUse { .. } | Probed::Late { .. } | Probed::Unheard => _ = self.free.remove(&vip),
         }
     }
 

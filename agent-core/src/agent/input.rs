@@ -33,6 +33,8 @@ pub enum Input {
     Program(Vec<Event>),
     /// A round of listening on a segment has ended.
     Listened(Listened),
+    /// The first frame of another host was received in a round of listening on this segment.
+    Heard(u32),
     /// The file was read again.
     File(File),
     /// News of the cluster, for an agent that has one.

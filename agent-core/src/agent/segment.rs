@@ -27,9 +27,10 @@ use crate::{
     },
     segment::{
         announce::{self, Announcer, Round},
-        conflict::{self, Conflict, Conflicts, Counted, Sight, What},
+        conflict::{self, Conflict, Conflicts, Counted, Right, Sight, What},
         failover::{self, Failovers, Notice},
-        probing::{self, Probed, Prober},
+        probing::{self, Manner, Probed, Prober},
+        provisional::Provisional,
         yields::{self, NoPeer, Yields},
     },
 };
@@ -40,9 +41,12 @@ pub struct Segment {
     conflicts: Conflicts,
     failovers: Failovers,
     prober: Prober,
+    provisional: Provisional,
     yields: Yields,
     /// VIPs that wait until their addresses are known to be free.
     held_back: BTreeSet<VipKey>,
+    /// Interfaces on which VIPs wait until another host is heard. This was noted.
+    noted: BTreeSet<u32>,
     /// True if the agent has the lease deadline.
     started: bool,
     asks: bool,
@@ -58,8 +62,10 @@ impl Segment {
             conflicts: Conflicts::start(&settings.conflicts, now),
             failovers: Failovers::default(),
             prober: Prober::start(&settings.probe, seed, now),
+            provisional: Provisional::default(),
             yields: Yields::default(),
             held_back: BTreeSet::new(),
+            noted: BTreeSet::new(),
             started: false,
             asks: settings.probe.count > 0,
             effects: Vec::new(),
@@ -93,8 +99,8 @@ impl Segment {
             }
             Input::Written => self.probe_held_back(context),
             Input::Freed(vips) => self.held_back.retain(|key| !vips.contains(&key.addr)),
-            Input::Wanted { key, often } => {
-                self.probe(probing::Event::Wanted { key, often }, context);
+            Input::Wanted { key, manner } => {
+                self.probe(probing::Event::Wanted { key, manner }, context);
                 self.join_groups(key);
             }
             Input::Unwanted(vip) => {
@@ -117,6 +123,16 @@ impl Segment {
                 if announce::is_followed_by_probe(key, round) {
                     self.effects.push(Effect::ShowPort(key));
                 }
+            }
+            Input::Unheard(unheard) => {
+                self.noted.retain(|ifindex| unheard.contains_key(ifindex));
+                self.provisional.on_unheard(unheard.keys().copied().collect(), context.now);
+                self.probe(probing::Event::Unheard(unheard), context);
+            }
+            Input::HeardAgain(ifindex) => {
+                let received = context.now;
+                self.announce(announce::Event::FailedOver { ifindex, received }, context);
+                self.probe(probing::Event::ProbeHeld { ifindex }, context);
             }
             Input::NotSent(key) => self.probe(probing::Event::NotSent(key), context),
             Input::Tick => self.on_tick(context),
@@ -188,6 +204,9 @@ impl Segment {
             return;
         }
         let (key, mac, now) = (event.key(), MacAddr(event.sha), context.now);
+        if self.is_late_answer(event, context) {
+            return self.on_late_answer(event, context);
+        }
         let what = match event.kind {
             EventKind::Conflict if context.mac_of(event.ifindex) == Some(MacAddr(event.holder)) => What::Held,
             EventKind::Conflict => What::Guarded,
@@ -215,20 +234,36 @@ impl Segment {
         };
         let received = is_answer.then_some(probing::Event::Received { key, mac, by_peer });
         let probed = received.map(|received| self.prober.on_event(received, now)).unwrap_or_default();
-        let sight = Sight {
-            key,
-            what,
-            mac,
-            source: MacAddr(event.source),
-            oper: event.oper,
-            holder: MacAddr(event.holder),
-            times: event.swallowed.saturating_add(1),
-            at: Monotonic::from_nanos(event.at_ns),
-            right: context.authority.right(key.addr, mac, now),
-        };
         // The conflict comes first: a result may end it.
-        self.conflict(conflict::Event::Sighted(sight), context);
+        self.conflict(conflict::Event::Sighted(sight(event, what, context)), context);
         self.carry_out_probing(probed, context);
+    }
+
+    /// Returns true if an event shows that another host used the address of a provisional hold before.
+    /// In a cluster, the claim decides between this node and a peer.
+    fn is_late_answer(&self, event: &Event, context: &Context<'_>) -> bool {
+        let right = || context.authority.right(event.key().addr, MacAddr(event.sha), context.now);
+        let is_rival = match event.kind {
+            EventKind::Conflict | EventKind::Sighted => true,
+            EventKind::Contested | EventKind::Moved => {
+                right() == Right::NoClaims && !context.is_forged(event)
+            }
+            EventKind::Yielded | EventKind::Probed => false,
+        };
+        is_rival && is_reply(event) && self.provisional.contains(&event.key(), context.now)
+    }
+
+    /// Has the VIP of a provisional hold given back, and its address probed again.
+    fn on_late_answer(&mut self, event: &Event, context: &Context<'_>) {
+        let (key, mac) = (event.key(), MacAddr(event.sha));
+        let by_peer = matches!(event.kind, EventKind::Contested | EventKind::Moved);
+        self.provisional.forget(key);
+        if context.authority.must_be_free(key.addr) {
+            self.held_back.insert(key);
+        }
+        self.conflict(conflict::Event::Sighted(sight(event, What::InUse, context)), context);
+        self.probe(probing::Event::Late { key, mac, by_peer }, context);
+        self.effects.push(Effect::GiveBack(key));
     }
 
     /// Returns true if an event is a peer's answer for a yielded VIP. Any host can announce in a
@@ -238,8 +273,7 @@ impl Segment {
         if event.kind != EventKind::Moved {
             return false;
         }
-        let is_reply =
-            [OPER_REPLY, TYPE_ADVERTISEMENT.into()].contains(&event.oper) && !context.is_forged(event);
+        let is_reply = is_reply(event) && !context.is_forged(event);
         if !is_reply && event.swallowed > 0 {
             // The answer may be among the events that were held back.
             self.on_yield(yields::Event::Unclear { key }, context);
@@ -338,8 +372,13 @@ impl Segment {
             (None, None) => None,
         };
         if let Some(event) = event {
-            if matches!(event, announce::Event::Taken { .. }) {
-                self.effects.push(Effect::Taken(key));
+            match event {
+                announce::Event::Taken { .. } => {
+                    self.provisional.on_taken(key, context.now);
+                    self.effects.push(Effect::Taken(key));
+                }
+                announce::Event::Released { .. } => self.provisional.forget(key),
+                _ => {}
             }
             self.announce(event, context);
         }
@@ -350,6 +389,7 @@ impl Segment {
 
     fn on_tick(&mut self, context: &Context<'_>) {
         let now = context.now;
+        self.provisional.on_tick(now);
         self.announce(announce::Event::Tick, context);
         self.probe(probing::Event::Tick, context);
         if self.started {
@@ -412,16 +452,28 @@ impl Segment {
                 probing::Command::Send(key) => self.effects.push(Effect::Probe(key)),
                 // The program reports no answer about a VIP whose entry is missing.
                 probing::Command::Free(key) if context.stale.left(key.addr).is_some() => {
-                    self.probe(probing::Event::Wanted { key, often: true }, context);
+                    self.probe(probing::Event::Wanted { key, manner: Manner::OFTEN }, context);
                 }
                 probing::Command::Free(key) => {
+                    if !self.yields.asks_about(&key) {
+                        self.provisional.on_free(key, context.now);
+                    }
                     self.conflict(conflict::Event::Free(key), context);
                     self.on_probed(key, Probed::Free, context);
                 }
-                probing::Command::InUse { key, mac, by_peer, conflicts, again } => {
+                probing::Command::Unheard { key, until } => {
+                    let ifindex = key.ifindex;
+                    if self.noted.insert(ifindex) {
+                        self.effects.push(Effect::Note(Note::Unheard { ifindex, until }));
+                    }
+                    self.on_probed(key, Probed::Unheard, context);
+                }
+                probing::Command::InUse { key, mac, by_peer, conflicts, again, is_late } => {
                     let vip = key.addr;
-                    self.effects.push(Effect::Note(Note::InUse { vip, mac, conflicts, again }));
-                    self.on_probed(key, Probed::InUse { mac, by_peer }, context);
+                    self.effects.push(Effect::Note(Note::InUse { vip, mac, conflicts, again, is_late }));
+                    let probed =
+                        if is_late { Probed::Late { mac, by_peer } } else { Probed::InUse { mac, by_peer } };
+                    self.on_probed(key, probed, context);
                 }
             }
         }
@@ -444,6 +496,7 @@ impl Segment {
 
     /// Stops probing an address. A conflict with its user no longer concerns this node.
     fn stop_probing(&mut self, key: VipKey, context: &Context<'_>) {
+        self.provisional.forget(key);
         self.probe(probing::Event::Forget(key), context);
         self.join_groups(key);
         if self.conflicts.about(&key).is_some_and(|conflict| conflict.what == What::InUse) {
@@ -459,12 +512,34 @@ impl Segment {
 
     fn carry_out_asking(&mut self, command: yields::Command, context: &Context<'_>) {
         match command {
-            yields::Command::Ask(key) => self.probe(probing::Event::Wanted { key, often: true }, context),
+            yields::Command::Ask(key) => {
+                self.probe(probing::Event::Wanted { key, manner: Manner::OFTEN }, context);
+            }
             yields::Command::StopAsking(key) => {
                 // If a peer answers, the next reconciliation writes its MAC into the entry.
                 self.effects.push(Effect::Reconcile);
                 self.stop_probing(key, context);
             }
         }
+    }
+}
+
+fn is_reply(event: &Event) -> bool {
+    [OPER_REPLY, TYPE_ADVERTISEMENT.into()].contains(&event.oper)
+}
+
+/// Returns an event as the conflicts take it.
+fn sight(event: &Event, what: What, context: &Context<'_>) -> Sight {
+    let (key, mac) = (event.key(), MacAddr(event.sha));
+    Sight {
+        key,
+        what,
+        mac,
+        source: MacAddr(event.source),
+        oper: event.oper,
+        holder: MacAddr(event.holder),
+        times: event.swallowed.saturating_add(1),
+        at: Monotonic::from_nanos(event.at_ns),
+        right: context.authority.right(key.addr, mac, context.now),
     }
 }

@@ -30,6 +30,9 @@ pub struct Interface {
     pub up: bool,
     /// True if it has carrier (`IFF_LOWER_UP`).
     pub carrier: bool,
+    /// The number of times that it lost its carrier: a short loss shows in nothing else
+    /// (`IFLA_CARRIER_DOWN_COUNT`).
+    pub carrier_losses: u32,
     /// The bond or bridge that it is a member of.
     pub master: Option<u32>,
     /// The interface below a VLAN, macvlan or ipvlan device, if it is in this network namespace.
@@ -143,6 +146,7 @@ impl Interface {
             loopback: false,
             up: true,
             carrier: true,
+            carrier_losses: 0,
             master: None,
             lower: None,
             vlan: None,

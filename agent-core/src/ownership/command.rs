@@ -11,6 +11,7 @@ use crate::{
     records::{
         ClaimNote, ClaimState, Epoch, NodeInterface, NodeName, Offer, Proxy, ServiceName, Session, Version,
     },
+    segment::probing::Manner,
 };
 
 /// The state of an object that a write rests on.
@@ -94,9 +95,8 @@ pub enum Command {
     /// follows again when the result changes, until the address is free.
     Probe {
         vip: IpAddr,
-        /// False if better candidates probe the address often while it is in use.
-        /// The command is given again when that changes.
-        often: bool,
+        /// The command is given again when this changes.
+        manner: Manner,
     },
     StopProbing {
         vip: IpAddr,

@@ -19,6 +19,7 @@ use crate::{
     base::time::Monotonic,
     host::stale::{Left, Stale},
     records::{ClaimState, NodeName, Session, Version},
+    segment::probing::Manner,
 };
 
 #[cfg(test)]
@@ -104,7 +105,7 @@ pub struct Interlock {
     requests: Vec<Request>,
     notices: Vec<Notice>,
     /// VIPs to probe at last. The program reports answers only for a VIP with an entry.
-    probes: VecDeque<(IpAddr, bool)>,
+    probes: VecDeque<(IpAddr, Manner)>,
     /// Steps that wait for nothing any more.
     ready: VecDeque<Step>,
     /// True if the entries that the next step waits for have just been written.
@@ -154,7 +155,7 @@ impl Interlock {
                     }
                     continue;
                 }
-                return self.probes.pop_front().map(|(vip, often)| Step::Do(Command::Probe { vip, often }));
+                return self.probes.pop_front().map(|(vip, manner)| Step::Do(Command::Probe { vip, manner }));
             };
             if rests_on_entries(command) && self.has_waiting() {
                 if let Some(step) = self.catch_up(stale) {
@@ -225,7 +226,7 @@ impl Interlock {
             Command::WriteClaim(write) => self.requests.push(Request::Write(write)),
             Command::DeleteClaim { vip, expected } => self.requests.push(Request::Delete { vip, expected }),
             Command::ReadClaim(vip) => self.requests.push(Request::Read(vip)),
-            Command::Probe { vip, often } => self.probes.push_back((vip, often)),
+            Command::Probe { vip, manner } => self.probes.push_back((vip, manner)),
             Command::StopProbing { vip } => {
                 self.probes.retain(|(waiting, _)| *waiting != vip);
                 self.ready.push_back(Step::Do(command));

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use vipward_common::MacAddr;
 
-use self::{address::ProbeState, known::KnownClaim, occupancy::Occupancy, requests::Requests};
+use self::{address::ProbeState, known::KnownClaim, requests::Requests};
 use crate::{
     base::time::Monotonic,
     host::placement::Entry,
@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) use self::{
     address::Address,
-    occupancy::Answering,
+    occupancy::{Answering, Occupancy},
     requests::{Busy, News},
     tenure::{Handover, Tenure},
 };

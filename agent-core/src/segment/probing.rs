@@ -4,6 +4,9 @@
 //! again and again, and so found free within seconds. Held VIPs are probed about once a minute:
 //! some rivals only answer requests, and only the requesting host receives the answers.
 //!
+//! On a segment where no other host was heard since its link came up, silence proves nothing for a
+//! while: no address is found free until then ([`Event::Unheard`]).
+//!
 //! Due probes leave as the pace allows: for addresses without a result first, then for addresses
 //! whose attempt has begun, then for all others that were in use.
 
@@ -14,6 +17,7 @@ use std::{
 
 use vipward_common::{MacAddr, VipKey};
 
+pub use self::manner::Manner;
 use self::{
     probed_address::{ProbedAddress, RETRY, Turn},
     round::Round,
@@ -23,6 +27,7 @@ use crate::base::{
     time::Monotonic,
 };
 
+mod manner;
 mod probed_address;
 mod round;
 #[cfg(test)]
@@ -35,7 +40,7 @@ const PROBE_MIN: Duration = Duration::from_secs(1);
 /// Most time between two probes (RFC 5227, 1.1).
 const PROBE_MAX: Duration = Duration::from_secs(2);
 /// Wait after the last probe (RFC 5227, 1.1).
-const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
+pub const ANNOUNCE_WAIT: Duration = Duration::from_secs(2);
 /// Largest number of addresses without a result that are probed at
 /// a time. It is enough for the fastest pace.
 const MOST_AT_ONCE: usize = 4_096;
@@ -66,11 +71,17 @@ impl Settings {
     /// Returns the longest time that it takes to find an address free,
     /// if the rate delays no probe. Returns none if probing is off.
     pub fn longest(&self) -> Option<Duration> {
-        let count = self.count;
-        (count > 0).then(|| match self.timing {
-            Timing::Every(interval) => interval / 2 + interval * count,
-            Timing::Rfc5227 => PROBE_WAIT + PROBE_MAX * (count - 1) + ANNOUNCE_WAIT,
-        })
+        (self.count > 0).then(|| self.timing.longest(self.count))
+    }
+}
+
+impl Timing {
+    /// Returns the longest time of an attempt with this number of probes.
+    fn longest(self, count: u32) -> Duration {
+        match self {
+            Self::Every(interval) => interval / 2 + interval * count,
+            Self::Rfc5227 => PROBE_WAIT + PROBE_MAX * count.saturating_sub(1) + ANNOUNCE_WAIT,
+        }
     }
 }
 
@@ -83,13 +94,12 @@ pub enum Timing {
     Rfc5227,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
     /// This node is about to hold a VIP for the first time.
     Wanted {
         key: VipKey,
-        /// False if other nodes probe the address often while it is in use.
-        often: bool,
+        manner: Manner,
     },
     /// This node holds the VIP now, or no longer wants it.
     Forget(VipKey),
@@ -100,8 +110,21 @@ pub enum Event {
         /// True if the MAC is a peer's.
         by_peer: bool,
     },
+    /// This node has begun to hold the VIP, because no host answered, and one answers now.
+    Late {
+        key: VipKey,
+        mac: MacAddr,
+        by_peer: bool,
+    },
     /// The interface has appeared, or has carrier again. Earlier probes may have reached no host.
     Restart {
+        ifindex: u32,
+    },
+    /// The interfaces on which no other host was heard since their links came up, with the
+    /// times until which silence proves nothing there.
+    Unheard(BTreeMap<u32, Monotonic>),
+    /// Probe the held VIPs of the interface without delay.
+    ProbeHeld {
         ifindex: u32,
     },
     /// A MAC turned out to be a peer's.
@@ -117,7 +140,18 @@ pub enum Event {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Probed {
     Free,
-    InUse { mac: MacAddr, by_peer: bool },
+    InUse {
+        mac: MacAddr,
+        by_peer: bool,
+    },
+    /// A host answers after the address was found free: it was in use. What was begun since is undone.
+    Late {
+        mac: MacAddr,
+        by_peer: bool,
+    },
+    /// No host has answered, and none was heard on the segment since its link came up. Another result
+    /// follows.
+    Unheard,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -125,6 +159,12 @@ pub enum Command {
     Send(VipKey),
     /// No host uses the address.
     Free(VipKey),
+    /// No host has answered. That proves nothing yet, and the prober probes the address again by itself.
+    Unheard {
+        key: VipKey,
+        /// The time until which silence proves nothing.
+        until: Monotonic,
+    },
     /// A host uses the address. The prober probes it again by itself.
     InUse {
         key: VipKey,
@@ -134,6 +174,8 @@ pub enum Command {
         /// Number of attempts that found it in use.
         conflicts: u32,
         again: Monotonic,
+        /// True if the address had been found free before.
+        is_late: bool,
     },
 }
 
@@ -147,7 +189,9 @@ pub struct Prober {
     /// Due probes, in the order in which they leave.
     ready: BTreeSet<(Turn, Monotonic, VipKey)>,
     /// Addresses that wait until fewer are being probed.
-    queue: BTreeMap<VipKey, bool>,
+    queue: BTreeMap<VipKey, Manner>,
+    /// Interfaces on which no other host was heard, with the times until which that proves nothing.
+    unheard: BTreeMap<u32, Monotonic>,
     /// Number of addresses with a first attempt under way.
     new: usize,
     pace: Pace,
@@ -167,6 +211,7 @@ impl Prober {
             waiting: BTreeSet::new(),
             ready: BTreeSet::new(),
             queue: BTreeMap::new(),
+            unheard: BTreeMap::new(),
             new: 0,
             pace,
             pace_in_use: Pace::new(settings.rate / SHARE_IN_USE, now),
@@ -225,11 +270,14 @@ impl Prober {
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
-            Event::Wanted { key, often } => self.want(key, often, now),
+            Event::Wanted { key, manner } => self.want(key, manner, now),
             Event::Forget(key) => self.forget(key),
             Event::Received { key, mac, by_peer } => {
                 commands.extend(self.on_received(key, (mac, by_peer), now));
             }
+            Event::Late { key, mac, by_peer } => commands.extend(self.on_late(key, (mac, by_peer), now)),
+            Event::Unheard(unheard) => self.on_unheard(unheard, now),
+            Event::ProbeHeld { ifindex } => self.round.begin_on(ifindex, now),
             Event::Restart { ifindex } => self.restart(now, |key, _| key.ifindex == ifindex),
             Event::Recognised { ifindex, mac } => {
                 self.restart(now, |key, asked| key.ifindex == ifindex && asked.rests == Some(mac));
@@ -273,15 +321,40 @@ impl Prober {
     }
 
     /// Starts to probe an address, or changes how often an address in use is probed.
-    fn want(&mut self, key: VipKey, often: bool, now: Monotonic) {
+    fn want(&mut self, key: VipKey, manner: Manner, now: Monotonic) {
         match self.asked.get_mut(&key) {
             Some(asked) => {
-                let was_often = std::mem::replace(&mut asked.often, often);
-                if often && !was_often && asked.rests.is_some() {
+                let before = std::mem::replace(&mut asked.manner, manner);
+                asked.manner.patient |= before.patient;
+                if manner.often && !before.often && asked.rests.is_some() {
                     self.attempt(key, now);
                 }
             }
-            None => _ = self.queue.insert(key, often),
+            None => _ = self.queue.insert(key, manner),
+        }
+    }
+
+    /// Records the late answer of a host that uses the address.
+    fn on_late(&mut self, key: VipKey, who: (MacAddr, bool), now: Monotonic) -> Option<Command> {
+        if !self.asked.contains_key(&key) {
+            self.queue.remove(&key);
+            self.new += 1;
+            self.asked.insert(key, ProbedAddress::new(Manner { patient: true, ..Manner::OFTEN }, now));
+        }
+        let mut command = self.on_received(key, who, now);
+        if let Some(Command::InUse { is_late, .. }) = &mut command {
+            *is_late = true;
+        }
+        command
+    }
+
+    /// Begins anew with the addresses on interfaces where hosts are heard now.
+    fn on_unheard(&mut self, unheard: BTreeMap<u32, Monotonic>, now: Monotonic) {
+        let before = std::mem::replace(&mut self.unheard, unheard);
+        for ifindex in
+            before.into_keys().filter(|ifindex| !self.unheard.contains_key(ifindex)).collect::<Vec<_>>()
+        {
+            self.restart(now, |key, asked| key.ifindex == ifindex && asked.rests.is_none());
         }
     }
 
@@ -303,33 +376,40 @@ impl Prober {
     /// Starts attempts for queued addresses.
     fn fill(&mut self, now: Monotonic) {
         while self.new < MOST_AT_ONCE
-            && let Some((key, often)) = self.queue.pop_first()
+            && let Some((key, manner)) = self.queue.pop_first()
         {
             self.new += 1;
-            self.asked.insert(key, ProbedAddress::new(often, now));
+            self.asked.insert(key, ProbedAddress::new(manner, now));
             self.attempt(key, now);
         }
     }
 
     /// Starts an attempt, with the wait before its first probe.
     fn attempt(&mut self, key: VipKey, from: Monotonic) {
-        let longest = match self.settings.timing {
+        let longest = match self.timing(key) {
             Timing::Every(interval) => interval / 2,
             Timing::Rfc5227 => PROBE_WAIT,
         };
         let longest = if self.settings.count == 0 { Duration::ZERO } else { longest };
         self.unschedule(key);
         let Some(asked) = self.asked.get_mut(&key) else { return };
-        asked.sent = 0;
+        (asked.sent, asked.began) = (0, from);
         asked.rests = None;
         asked.due = from + between(Duration::ZERO, longest, chance(self.seed, key, asked.conflicts));
         self.waiting.insert((asked.due, key));
     }
 
-    fn pause(&self, key: VipKey, sent: u32) -> Duration {
-        match self.settings.timing {
+    /// Returns the times of an address: those of RFC 5227 where no other host was heard.
+    fn timing(&self, key: VipKey) -> Timing {
+        if self.unheard.contains_key(&key.ifindex) { Timing::Rfc5227 } else { self.settings.timing }
+    }
+
+    fn pause(&self, key: VipKey, sent: u32, patient: bool) -> Duration {
+        let is_last = sent >= self.settings.count;
+        match self.timing(key) {
+            Timing::Every(interval) if patient && is_last => interval.max(ANNOUNCE_WAIT),
             Timing::Every(interval) => interval,
-            Timing::Rfc5227 if sent >= self.settings.count => ANNOUNCE_WAIT,
+            Timing::Rfc5227 if is_last => ANNOUNCE_WAIT,
             Timing::Rfc5227 => between(PROBE_MIN, PROBE_MAX, chance(self.seed, key, sent + 100)),
         }
     }
@@ -346,7 +426,7 @@ impl Prober {
         self.new -= usize::from(asked.conflicts == 0);
         let again = asked.rest(mac, now);
         self.waiting.insert((again, key));
-        Some(Command::InUse { key, mac, by_peer, conflicts: asked.conflicts, again })
+        Some(Command::InUse { key, mac, by_peer, conflicts: asked.conflicts, again, is_late: false })
     }
 
     fn restart(&mut self, now: Monotonic, concerned: impl Fn(&VipKey, &ProbedAddress) -> bool) {
@@ -364,6 +444,9 @@ impl Prober {
                 self.attempt(key, now);
             } else if asked.sent < self.settings.count {
                 self.ready.insert((asked.turn(), due, key));
+            } else if let Some((from, until)) = self.must_begin_again(key) {
+                self.attempt(key, from.max(now));
+                commands.push(Command::Unheard { key, until });
             } else {
                 self.forget(key);
                 commands.push(Command::Free(key));
@@ -378,13 +461,23 @@ impl Prober {
             if turn != Turn::New {
                 self.pace_in_use.take();
             }
-            let sent = self.asked.get(&key).map_or(0, |asked| asked.sent) + 1;
-            let next = now + self.pause(key, sent);
+            let (sent, patient) =
+                self.asked.get(&key).map_or((0, false), |asked| (asked.sent, asked.manner.patient));
+            let sent = sent + 1;
+            let next = now + self.pause(key, sent, patient);
             let Some(asked) = self.asked.get_mut(&key) else { continue };
             (asked.sent, asked.due) = (sent, next);
             self.waiting.insert((next, key));
             commands.push(Command::Send(key));
         }
+    }
+
+    /// Returns the time of the next attempt, if the silence of the last one proves nothing, and the
+    /// time until which that is so.
+    fn must_begin_again(&self, key: VipKey) -> Option<(Monotonic, Monotonic)> {
+        let (until, asked) = (*self.unheard.get(&key.ifindex)?, self.asked.get(&key)?);
+        let from = until.saturating_sub(Timing::Rfc5227.longest(self.settings.count));
+        (self.settings.count > 0 && asked.began < from).then_some((from, until))
     }
 
     fn is_open(&mut self, turn: Turn, now: Monotonic) -> bool {

@@ -14,11 +14,14 @@
 //!
 //! The last two findings need two rounds in a row, because an entry or an attachment may change in
 //! between. A round follows an attachment and each change of the links ([`Stack`]).
+//!
+//! The rounds also show if a host was heard since the link came up.
 
 use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use vipward_common::{MacAddr, Proof};
 
+use self::hearing::Hearing;
 pub use self::targets::{MOST_ASKED, targets};
 use crate::{
     base::time::Monotonic,
@@ -28,6 +31,7 @@ use crate::{
     },
 };
 
+mod hearing;
 mod targets;
 
 #[cfg(test)]
@@ -57,6 +61,7 @@ struct Link {
     master: Option<u32>,
     lower: Option<u32>,
     receives: bool,
+    carrier_losses: u32,
     mode: Option<Mode>,
     xdp_programs: Vec<u32>,
     tc_programs: Option<Vec<u32>>,
@@ -72,6 +77,7 @@ impl Stack {
             master: interface.master,
             lower: interface.lower,
             receives: interface.up && interface.carrier,
+            carrier_losses: interface.carrier_losses,
             mode: mode(interface.index),
             xdp_programs: interface.xdp_programs.clone(),
             tc_programs: interface.tc_programs.clone(),
@@ -85,6 +91,15 @@ impl Stack {
     /// Returns true if the segment's interface can receive.
     fn receives(&self) -> bool {
         self.0.first().is_some_and(|link| link.receives)
+    }
+
+    /// Returns true if one of the links has come up since an earlier observation.
+    fn has_come_up(&self, before: &Self) -> bool {
+        self.0.iter().any(|link| {
+            let before = before.0.iter().find(|it| it.index == link.index);
+            let was_up = |it: &Link| it.receives && it.carrier_losses == link.carrier_losses;
+            link.receives && !before.is_some_and(was_up)
+        })
     }
 }
 
@@ -114,6 +129,10 @@ impl Received {
 pub enum Event {
     /// The segments that the program serves, as just observed.
     Observed(BTreeMap<u32, Stack>),
+    /// A frame of another host was received on the segment.
+    Heard {
+        segment: u32,
+    },
     Received {
         segment: u32,
         round: u64,
@@ -128,6 +147,9 @@ pub enum Command {
     Listen { segment: u32, round: u64 },
     /// Record a finding: the first of a segment, or one that differs from the last.
     Found { segment: u32, from: Proof, to: Proof, received: Received },
+    /// Announce and probe the held VIPs of a segment on which no host was heard until now: hosts
+    /// and switches may have missed it.
+    HeardAgain { segment: u32 },
 }
 
 #[derive(Debug, Default)]
@@ -151,6 +173,7 @@ struct Segment {
     /// Rounds in a row that did not show the bypass that an earlier one had found.
     clean: u8,
     phase: Phase,
+    hearing: Hearing,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -172,9 +195,13 @@ impl Proving {
         let mut commands = Vec::new();
         match event {
             Event::Observed(stacks) => self.observe(stacks, now),
+            Event::Heard { segment } => {
+                let heard = self.segments.get_mut(&segment).is_some_and(|it| it.hearing.hear(now));
+                return heard.then_some(Command::HeardAgain { segment }).into_iter().collect();
+            }
             Event::Received { segment, round, received } => {
                 if let Some(it) = self.segments.get_mut(&segment) {
-                    commands.extend(it.on_received(segment, round, received, now));
+                    it.on_received(segment, round, received, now, &mut commands);
                 }
             }
             Event::Tick => {}
@@ -183,7 +210,7 @@ impl Proving {
             if let Phase::Listening { round, until, .. } = it.phase
                 && until <= now
             {
-                commands.extend(it.on_received(*segment, round, Received::default(), now));
+                it.on_received(*segment, round, Received::default(), now, &mut commands);
             }
             if it.is_due(now) {
                 self.rounds += 1;
@@ -202,6 +229,13 @@ impl Proving {
     pub fn proof(&self, segment: u32) -> Proof {
         let earlier = self.earlier.get(&segment).copied().unwrap_or_default();
         self.segments.get(&segment).map_or(earlier, |it| it.proof)
+    }
+
+    /// Returns the segments on which no other host was heard since their links came up, with the
+    /// times until which silence proves nothing there.
+    pub fn unheard(&self) -> BTreeMap<u32, Monotonic> {
+        let unheard = |(segment, it): (&u32, &Segment)| Some((*segment, it.hearing.unheard_until()?));
+        self.segments.iter().filter_map(unheard).collect()
     }
 
     fn observe(&mut self, stacks: BTreeMap<u32, Stack>, now: Monotonic) {
@@ -232,12 +266,16 @@ impl Segment {
             is_suspected: false,
             clean: 0,
             phase: Phase::Waiting(now),
+            hearing: Hearing::start(now),
         }
     }
 
     fn observe(&mut self, stack: Stack, now: Monotonic) {
         if self.stack == stack {
             return;
+        }
+        if stack.has_come_up(&self.stack) {
+            self.hearing = Hearing::start(now);
         }
         self.stack = stack;
         self.is_old = true;
@@ -266,15 +304,21 @@ impl Segment {
         round: u64,
         received: Received,
         now: Monotonic,
-    ) -> Option<Command> {
+        commands: &mut Vec<Command>,
+    ) {
         match self.phase {
             Phase::Listening { round: current, is_old, .. } if current == round => {
                 self.phase = Phase::Waiting(now);
                 if is_old {
-                    return None;
+                    return;
                 }
             }
-            Phase::Listening { .. } | Phase::Waiting(_) => return None,
+            Phase::Listening { .. } | Phase::Waiting(_) => return,
+        }
+        if received.frames == 0 && received.counted == 0 {
+            self.hearing.hear_nothing();
+        } else if self.hearing.hear(now) {
+            commands.push(Command::HeardAgain { segment });
         }
         let is_known = !self.is_old;
         let to = match received.blindness() {
@@ -284,7 +328,7 @@ impl Segment {
             }
             Some(_) => {
                 self.is_suspected = true;
-                return None;
+                return;
             }
             None if received.counted == 0 => match self.proof {
                 Proof::Blind | Proof::Bypassed if is_known => self.proof,
@@ -296,13 +340,19 @@ impl Segment {
             }
             None => Proof::Proven,
         };
-        self.conclude(segment, to, received, now)
+        commands.extend(self.conclude(segment, to, received, now));
     }
 
     fn conclude(&mut self, segment: u32, to: Proof, received: Received, now: Monotonic) -> Option<Command> {
         self.is_suspected = false;
         self.is_old = false;
-        let pause = if to == Proof::Proven { PROVEN_FOR } else { DOUBTED_FOR };
+        let pause = match to {
+            Proof::Proven => PROVEN_FOR,
+            Proof::Unproven | Proof::Blind | Proof::Bypassed if self.hearing.is_awaited(now) => {
+                Duration::ZERO
+            }
+            Proof::Unproven | Proof::Blind | Proof::Bypassed => DOUBTED_FOR,
+        };
         self.phase = Phase::Waiting(now + pause);
         let from = std::mem::replace(&mut self.proof, to);
         if std::mem::replace(&mut self.is_recorded, true) && from == to {

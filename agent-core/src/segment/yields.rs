@@ -162,12 +162,13 @@ impl Yields {
         let Some(question) = self.questions.get_mut(&key) else { return Vec::new() };
         match probed {
             // Only peers' answers are passed on.
-            Probed::InUse { .. } => {
+            Probed::InUse { .. } | Probed::Late { .. } => {
                 self.questions.remove(&key);
                 vec![Command::StopAsking(key)]
             }
             // Until the time is over, a peer may take the VIP and begin to answer.
             Probed::Free if now < question.until => vec![Command::Ask(key)],
+            Probed::Unheard => Vec::new(),
             Probed::Free => {
                 question.no_peer = true;
                 Vec::new()

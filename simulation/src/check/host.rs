@@ -12,6 +12,8 @@ use crate::{
 
 /// The longest time until an agent that runs has made its host audible.
 const NOTICES: Duration = Duration::from_secs(1);
+/// The time from a host's late answer until the node that had taken its address is silent.
+const GIVES_BACK: Duration = Duration::from_millis(500);
 /// The time for which the result of a probe is good, and for the write that follows.
 const RESULT_LASTS: Duration = Duration::from_secs(14);
 
@@ -76,11 +78,22 @@ impl World {
         let answering =
             (0..self.nodes.len()).find(|node| self.nodes[*node].answer(vip, segment, self.now).is_some());
         host.is_void = answering.is_some() && self.now.since(host.away) < RESULT_LASTS;
+        let (robbed, last) = host.robbed;
+        host.robbed =
+            (robbed + last.map_or(Duration::ZERO, |last| self.now.since(last)), answering.map(|_| self.now));
+        // The next agent does not know that the hold was provisional.
+        let was_killed = |node: usize| {
+            let process = self.nodes[node].process.as_ref();
+            process.is_none_or(|process| self.now.since(process.began) <= host.robbed.0)
+        };
+        host.is_void |= !host.late.is_zero() && answering.is_some_and(was_killed);
         self.network.hosts[vip] = Some(host);
         if host.is_void {
             return;
         }
-        if let Some(node) = answering {
+        // A node gives the address back to a host that answers late, and the others know by then.
+        let is_given_back = !host.late.is_zero() && host.robbed.0 <= host.late + GIVES_BACK;
+        if let Some(node) = answering.filter(|_| !is_given_back) {
             let what = format!("{} answers for {}, which a host has", names::node(node), names::vip(vip));
             self.violate("H", what);
         }

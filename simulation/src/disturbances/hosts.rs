@@ -14,6 +14,10 @@ use crate::{
 /// time in which an agent takes a VIP without a probe, or after an earlier one.
 const VACANT: Duration = Duration::from_secs(13);
 
+/// The times after which hosts answer.
+const LATE: [Option<Duration>; 4] =
+    [None, Some(Duration::from_millis(900)), None, Some(Duration::from_millis(1_500))];
+
 impl World {
     /// Gives a host the address of a VIP, if no node has held the VIP for a while, or takes it away.
     pub(crate) fn change_host(
@@ -24,8 +28,18 @@ impl World {
     ) {
         let is_vacant = self.now.since(self.record.people.occupied[vip]) >= VACANT;
         let changed = if begins && is_vacant && self.network.hosts[vip].is_none() {
-            self.network.hosts[vip] =
-                Some(Host { disturbance, node, since: self.now, away: At::default(), is_void: false });
+            // Every second host that is no node answers after the results of probes.
+            let late = LATE[disturbance % LATE.len()].filter(|_| node.is_none()).unwrap_or_default();
+            self.network.hosts[vip] = Some(Host {
+                disturbance,
+                node,
+                since: self.now,
+                away: At::default(),
+                late,
+                robbed: (Duration::ZERO, None),
+                is_void: false,
+            });
+            self.record.facts.late_hosts |= !late.is_zero();
             self.record.facts.hosts = true;
             node
         } else if !begins && self.network.hosts[vip].is_some_and(|host| host.disturbance == disturbance) {

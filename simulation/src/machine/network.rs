@@ -1,5 +1,7 @@
 //! The segments, and the hosts on them that are no nodes.
 
+use std::time::Duration;
+
 use super::time::At;
 
 #[derive(Clone, Debug)]
@@ -70,6 +72,10 @@ pub(crate) struct Host {
     pub(crate) since: At,
     /// The last time at which its frames did not reach a node.
     pub(crate) away: At,
+    /// The time after which it answers a request.
+    pub(crate) late: Duration,
+    /// The time for which nodes have answered for its address, and the last time at which one did.
+    pub(crate) robbed: (Duration, Option<At>),
     /// True if a node took the VIP because the host's frames had not reached it.
     pub(crate) is_void: bool,
 }

@@ -22,6 +22,8 @@ pub struct Facts {
     pub strangers: bool,
     /// A host got the address of a VIP that no node held.
     pub hosts: bool,
+    /// A host that answers late got such an address.
+    pub late_hosts: bool,
     /// The token of a node lied about a VIP.
     pub lies: bool,
     /// The API server refused a write of an agent.
@@ -68,7 +70,7 @@ pub enum Among {
 
 type Happened = fn(&Facts) -> bool;
 
-const SHARES: [(Among, &str, Happened); 21] = [
+const SHARES: [(Among, &str, Happened); 22] = [
     (Among::Ordinary, "wire failover", |it| it.wire),
     (Among::Ordinary, "a take-over", |it| it.taken_over),
     (Among::Ordinary, "a passed lease deadline", |it| it.lapsed),
@@ -78,6 +80,7 @@ const SHARES: [(Among, &str, Happened); 21] = [
     (Among::Ordinary, "a refused entry", |it| it.refused),
     (Among::Ordinary, "a stranger's Service", |it| it.strangers),
     (Among::Ordinary, "a host with a VIP's address", |it| it.hosts),
+    (Among::Ordinary, "one that answers late", |it| it.late_hosts),
     (Among::Ordinary, "a token that lied", |it| it.lies),
     (Among::Ordinary, "a refused write of an agent", |it| it.denied),
     (Among::Wire, "voters that agreed", |it| it.suspected),

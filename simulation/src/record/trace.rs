@@ -88,7 +88,7 @@ impl Trace {
                     self.line(at, names::node(node), || format!("learns of {vip}: {kind:?} by {sha}"));
                 }
             }
-            Input::Deadline | Input::Listened(_) | Input::Result(_) => {}
+            Input::Deadline | Input::Listened(_) | Input::Heard(_) | Input::Result(_) => {}
             input => self.line(at, names::node(node), || format!("has {input:?}")),
         }
     }

@@ -24,6 +24,9 @@ use crate::{
 /// The time until an agent that ended with an error is started again, in milliseconds.
 const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
 
+/// The time from a request to a gateway until its answer.
+const ANSWERED: Duration = Duration::from_millis(1);
+
 impl World {
     /// Carries out an effect of an agent.
     pub(super) fn carry_out(&mut self, node: usize, effect: Effect) {
@@ -79,6 +82,7 @@ impl World {
             }
             Effect::Listen { segment, round, peers: _ } => {
                 let life = self.nodes[node].life;
+                self.after(ANSWERED, Happening::Heard { node, life, segment });
                 self.after(LISTEN, Happening::Listened { node, life, segment, round });
                 return None;
             }
@@ -311,14 +315,25 @@ impl World {
         self.watch_deadline(node);
     }
 
+    /// Returns true if the gateway of a segment receives the requests of a node's agent, and is received.
+    fn hears(&self, node: usize, ifindex: u32) -> bool {
+        let segment = names::segment_behind(ifindex);
+        !self.has_no_carrier(node, segment) && !self.network.segments[segment].is_dead(node)
+    }
+
+    /// Lets an agent receive the first answer in a round of listening.
+    pub(super) fn heard(&mut self, node: usize, life: u32, segment: u32) {
+        if self.hears(node, segment) {
+            self.incoming(node, life, Input::Heard(segment));
+        }
+    }
+
     /// Ends a round of listening, in which the program has counted what the sockets have received.
     pub(super) fn listened(&mut self, node: usize, life: u32, segment: u32, round: u64) {
         let answered = BTreeSet::new();
-        self.incoming(
-            node,
-            life,
-            Input::Listened(Listened { segment, round, frames: 1, counted: 1, answered }),
-        );
+        let frames = u32::from(self.hears(node, segment));
+        let listened = Listened { segment, round, frames, counted: frames.into(), answered };
+        self.incoming(node, life, Input::Listened(listened));
     }
 }
 

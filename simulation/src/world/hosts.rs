@@ -1,10 +1,12 @@
 //! Hosts that have the addresses of VIPs: what they answer, and what their nodes' kernels have.
 
+use std::time::Duration;
+
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::agent::{Changed, Input, Network};
 
-use super::World;
+use super::{Happening, World};
 use crate::{
     machine::{Frame, Host},
     schedule::{Sabotage, names},
@@ -35,7 +37,16 @@ impl World {
     /// Lets a host that has a VIP's address answer a request for it.
     pub(super) fn frame_to_host(&mut self, segment: usize, vip: usize, frame: &Frame) {
         if self.host_of(segment, frame) == Some(vip) && !frame.is_gratuitous() {
-            self.transmit(segment, names::host(vip), frame.answered(names::HOST, names::HOST));
+            let late = self.network.hosts[vip].map_or(Duration::ZERO, |host| host.late);
+            let frame = frame.answered(names::HOST, names::HOST);
+            self.after(late, Happening::HostAnswer { segment, vip, frame });
+        }
+    }
+
+    /// Lets a host that still has a VIP's address answer.
+    pub(super) fn host_answers(&mut self, segment: usize, vip: usize, frame: Frame) {
+        if self.network.hosts[vip].is_some_and(|host| host.node.is_none()) {
+            self.transmit(segment, names::host(vip), frame);
         }
     }
 

@@ -81,6 +81,18 @@ pub(crate) enum Happening {
         segment: u32,
         round: u64,
     },
+    /// The first answer to an agent that listens on a segment has come.
+    Heard {
+        node: usize,
+        life: u32,
+        segment: u32,
+    },
+    /// A host that has a VIP's address answers a request.
+    HostAnswer {
+        segment: usize,
+        vip: usize,
+        frame: Frame,
+    },
     /// A node's service proxy has answered its agent.
     ProxyAnswer {
         node: usize,

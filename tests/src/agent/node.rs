@@ -113,6 +113,7 @@ impl Node {
             }
         };
         scene::add_addresses(family, &[&client, &host])?;
+        host.add_gateway(scene::ip(1))?;
         let bpffs = Bpffs::mount()?;
         let mut options = AgentOptions::new(bpffs.pin_dir("node"));
         change(&mut options);

@@ -37,7 +37,7 @@ pub fn net(last: u8) -> Ipv4Net {
     Ipv4Net::new(ip(last), 24).expect("24 is a prefix length")
 }
 
-/// LAN with a client, a node and a rogue, each on eth0.
+/// LAN with a client, a node and a rogue, each on eth0. The client is the others' gateway.
 #[derive(Debug)]
 pub struct Scene {
     pub client: Host,
@@ -56,10 +56,12 @@ impl Scene {
 
     /// Makes the scene with addresses of a family. For IPv6 they come to those of IPv4.
     pub fn new_in(family: Family, name: &str) -> Result<Self> {
-        Self::on(Lan::new(name)?, family)
+        let scene = Self::on(Lan::new(name)?, family)?;
+        scene.add_gateway(Family::V4)?;
+        Ok(scene)
     }
 
-    /// Makes the scene on a LAN without hosts, with addresses of a family.
+    /// Makes the scene on a LAN without hosts, with addresses of a family. Its hosts have no gateway.
     pub fn on(lan: Lan, family: Family) -> Result<Self> {
         let client = lan.host("client", Nic::new(net(1)).mac(CLIENT))?;
         let node = lan.host("node", Nic::new(net(2)).mac(NODE))?;
@@ -68,12 +70,9 @@ impl Scene {
         Ok(Self { client, node, rogue, lan, bpffs: Bpffs::mount()? })
     }
 
-    /// Makes the client the node's gateway in a family.
+    /// Makes the client the others' gateway in a family.
     pub fn add_gateway(&self, family: Family) -> Result<()> {
-        let mut route = self.node.command("ip");
-        let option = if family == Family::V4 { "-4" } else { "-6" };
-        route.args([option, "route", "add", "default", "via", &family.ip(1).to_string()]);
-        output_of(route).map(drop)
+        [&self.node, &self.rogue].into_iter().try_for_each(|host| host.add_gateway(family.ip(1)))
     }
 
     /// Starts an agent on the node, and waits until it runs.
@@ -103,6 +102,7 @@ impl Pair {
         let (client, node) =
             Lan::pair(("client", Nic::new(net(1)).mac(CLIENT)), ("node", Nic::new(net(2)).mac(NODE)))?;
         let pass = Some(Hooked::xdp_pass(&client, "eth0")?);
+        node.add_gateway(ip(1))?;
         Ok(Self { client, node, pass, bpffs: Bpffs::mount()? })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, ensure};
@@ -37,6 +38,9 @@ pub struct Seen {
     /// Reports of applications.
     felt: BTreeMap<IpAddr, DatagramReport>,
 }
+
+/// The time after a first take within which an answer gives the VIP back (RFC 5227, `ANNOUNCE_WAIT`).
+const PROVISIONAL: Duration = Duration::from_secs(2);
 
 impl Cluster {
     /// Watches VIPs on the observer's wire and with datagrams of the client. Each VIP must be
@@ -80,6 +84,13 @@ impl Cluster {
     /// Waits until the node that answers for a VIP is the holder in its claim, and returns it.
     pub fn wait_until_held(&self, vip: impl Into<IpAddr>) -> Result<NodeId> {
         self.wait_for_holder(vip.into(), "to be held", |_| true)
+    }
+
+    /// Waits until a VIP is held for good: before, a host that answers had its address first.
+    pub fn wait_until_kept(&self, vip: impl Into<IpAddr>) -> Result<NodeId> {
+        let holder = self.wait_until_held(vip)?;
+        thread::sleep(PROVISIONAL);
+        Ok(holder)
     }
 
     pub fn conflict_of(claim: &Value) -> Option<&Value> {

@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     frames::{Family, Mac},
-    kit::{Process, SpawnOptions, wait_for},
+    kit::{Process, SpawnOptions, output_of, wait_for},
 };
 
 /// Time for the kernel to resolve a neighbour: it sends three requests, a second apart.
@@ -137,6 +137,20 @@ impl Host {
     /// Adds an address. For one of IPv6 it switches IPv6 on, and skips Duplicate Address Detection.
     pub fn add_address(&self, interface: &str, address: impl Into<IpNet>) -> Result<()> {
         self.here(self.0.namespace.add_address(interface, address))
+    }
+
+    /// Adds a default route. An agent asks the gateway in its rounds of listening, so that its segment
+    /// is heard at once.
+    pub fn add_gateway(&self, gateway: impl Into<IpAddr>) -> Result<()> {
+        let mut route = self.command("ip");
+        route.args(["route", "add", "default", "via", &gateway.into().to_string()]);
+        output_of(route).map(drop).with_context(|| format!("on host {}", self.name()))
+    }
+
+    pub fn remove_gateway(&self) -> Result<()> {
+        let mut route = self.command("ip");
+        route.args(["route", "del", "default"]);
+        output_of(route).map(drop).with_context(|| format!("on host {}", self.name()))
     }
 
     pub fn delete_address(&self, interface: &str, address: impl Into<IpNet>) -> Result<()> {

@@ -89,6 +89,8 @@ fn on_a_host_with_an_ipv6_vip_the_groups_and_the_settings_are_examined() -> Resu
 #[test]
 fn the_table_says_what_json_says_and_is_plain_in_a_pipe() -> Result<()> {
     let node = Node::start("table", HOLDS_ONE)?;
+    let is_proven = || Ok(node.agent.status()?["interfaces"][0]["proof"] == "proven");
+    wait_until(PATIENCE, "the segment to be proven", is_proven)?;
     let report = doctor(&node, &[])?;
     let table = output_of(node.agent.vipward("doctor")?)?;
     assert!(!table.contains('\x1b'), "{table}");
@@ -175,6 +177,7 @@ fn a_bridge_is_attached_to_traffic_control_and_the_remedy_for_a_member_is_the_br
     scene.node.add_address("br0", net(2))?;
     scene.node.set_up("br0", true)?;
     namespace.wait_until_ready("br0")?;
+    scene.node.add_gateway(Family::V4.ip(1))?;
     let agent = scene.agent(HOLDS_ONE)?;
     wait_until(PATIENCE, "the program on br0", || Ok(agent.status()?["interfaces"][0]["name"] == "br0"))?;
     let pin_dir = &agent.options.pin_dir;
@@ -206,8 +209,9 @@ fn native_on_a_veth_is_red_when_the_other_end_is_seen_to_run_no_program() -> Res
     for end in ["eth0", "far"] {
         host.set_up(end, true)?;
     }
-    let yaml = format!("attach: native\ninterfaces: [eth0]\n{HOLDS_ONE}");
-    let agent = start_agent(&host, &yaml, AgentOptions::new(bpffs.pin_dir("node")))?;
+    // No host is heard.
+    let yaml = "attach: native\ninterfaces: [eth0]\nvips: [{address: 192.0.2.10, force: true}]\n";
+    let agent = start_agent(&host, yaml, AgentOptions::new(bpffs.pin_dir("node")))?;
     let pin_dir = &agent.options.pin_dir;
     let report = doctor_at(&host, pin_dir, &[])?;
     report.assert("veth-peer", Some("eth0"), RED, &["far", "nothing is answered"], &["attach: auto"]);

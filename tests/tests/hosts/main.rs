@@ -12,6 +12,7 @@ mod guarding;
 mod life;
 mod links;
 mod metrics;
+mod proof;
 mod proving;
 mod receiving;
 mod reload;

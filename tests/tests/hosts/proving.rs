@@ -64,7 +64,6 @@ fn has_line(agent: &Agent, level: &str, message: &str) -> Result<bool> {
 #[test]
 fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
     let scene = Scene::new("proven")?;
-    scene.add_gateway(Family::V4)?;
     let wire = Wire::open(&scene.client, "eth0")?;
     let agent = scene.agent(HOLDS)?;
     wait_for_proof(&agent, "proven")?;
@@ -81,7 +80,8 @@ fn where_a_gateway_answers_the_program_is_proven() -> Result<()> {
 #[test]
 fn where_no_host_answers_it_is_unproven_and_ready() -> Result<()> {
     let scene = Scene::new("unproven")?;
-    let agent = scene.agent(HOLDS)?;
+    scene.node.remove_gateway()?;
+    let agent = scene.agent("vips: [{address: 192.0.2.10, force: true}]\n")?;
     let unproven = "no frame of ARP or neighbour discovery was received: whether the program sees the \
         interface's frames is unproven";
     wait_until(PATIENCE, "the line", || has_line(&agent, "INFO", unproven))?;
@@ -100,7 +100,6 @@ fn where_no_host_answers_it_is_unproven_and_ready() -> Result<()> {
 #[test]
 fn a_program_that_takes_the_frames_before_it_makes_it_blind() -> Result<()> {
     let scene = Scene::new("blind")?;
-    scene.add_gateway(Family::V4)?;
     let mut agent = scene.agent(HOLDS)?;
     wait_for_proof(&agent, "proven")?;
     let taking = Hooked::attach(&scene.node, "eth0", Hook::TcxTakeAll, "takes_all")?;
@@ -153,7 +152,6 @@ fn a_segment_that_has_only_ipv6_is_proven_and_found_blind() -> Result<()> {
 #[test]
 fn a_program_that_takes_requests_makes_it_blind_too() -> Result<()> {
     let scene = Scene::new("bypassed")?;
-    scene.add_gateway(Family::V4)?;
     let agent = scene.agent(HOLDS)?;
     wait_for_proof(&agent, "proven")?;
     let _asking =

@@ -122,6 +122,7 @@ fn a_request_whose_bytes_are_in_several_pieces_is_answered_whole() -> Result<()>
     set_mtu(&client, 9_000)?;
     set_mtu(&node, 9_000)?;
     let bpffs = vipward_tests::agent::Bpffs::mount()?;
+    node.add_gateway(ip(1))?;
     let _agent = start_agent(&node, HOLDS, AgentOptions::new(bpffs.pin_dir("node")))?;
     let wire = Wire::open(&client, "eth0")?;
     let long = OddArp { len: LEN, padding: 0x5a, ..clients_request(VIP).into() };

@@ -185,7 +185,7 @@ fn no_host_is_waited_for_and_that_is_reported() -> Result<()> {
 #[test]
 fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()> {
     let scene = Scene::new("who-rival")?;
-    let agent = holder(&scene, "vips: [{address: 192.0.2.10}]")?;
+    let agent = holder(&scene, "vips: [{address: 192.0.2.10, force: true}]")?;
     let ask = ["192.0.2.10", "-o", "json", "--count", "2", "--timeout", "400ms"];
     let report = json(&who_has_beside(&agent, &ask)?, ONE)?;
     assert_eq!(who(&report)?, [("02:00:00:00:00:02", "holder", "this-host")]);
@@ -226,7 +226,7 @@ fn a_holder_names_itself_and_a_rival_that_answers_by_unicast_only() -> Result<()
 fn holder_peer_and_unknown_host_are_distinguished_where_an_agent_guards_the_address() -> Result<()> {
     let scene = Scene::new("who-guard")?;
     let yaml = format!(
-        "vips: [{{address: 192.0.2.10}}, {{address: 192.0.2.3, mac: '{ROGUE}'}}]\npeers: ['{CLIENT}']\n"
+        "vips: [{{address: 192.0.2.10, force: true}}, {{address: 192.0.2.3, mac: '{ROGUE}'}}]\npeers: ['{CLIENT}']\n"
     );
     let agent = holder(&scene, &yaml)?;
     let _impostor = Responder::start(&scene.client, "eth0", ip(3), FORGED)?;

@@ -119,7 +119,7 @@ fn claims_on_a_held_vip_are_one_conflict_with_events_for_each_offender_and_its_e
             cluster.create_service(&ServiceSpec::new(service, vip))?;
         }
         for vip in Family::vips() {
-            cluster.wait_until_held(vip)?;
+            cluster.wait_until_kept(vip)?;
         }
         let monitor = cluster.monitor(&Family::vips())?;
         for vip in Family::vips() {
@@ -166,7 +166,7 @@ fn claims_on_a_held_vip_are_one_conflict_with_events_for_each_offender_and_its_e
 fn a_conflict_that_is_taken_off_the_claim_is_shown_again_and_the_next_agent_ends_it() -> Result<()> {
     scenario("offclaim", options(), |cluster| {
         cluster.create_service(&ServiceSpec::new("web", VIP))?;
-        let holder = cluster.wait_until_held(VIP)?;
+        let holder = cluster.wait_until_kept(VIP)?;
         cluster.rogue.add_address(SEGMENT, bound()?)?;
         let rival = cluster.rogue.mac(SEGMENT)?.to_string();
         cluster.wait_for_conflict(VIP, "True", &rival)?;

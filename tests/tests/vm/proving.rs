@@ -7,7 +7,7 @@ use serde_json::Value;
 use vipward_tests::{
     agent::{Agent, empty_map},
     frames::Family,
-    kit::{output_of, wait_until},
+    kit::wait_until,
     lan::vm::Machine,
 };
 
@@ -27,9 +27,6 @@ fn native_xdp_runs_on_a_bonds_ports_and_is_found_blind_without_their_entries() -
         return Ok(());
     }
     let segment = Segment::new(&machine, Kind::Bond)?;
-    let mut route = segment.node.command("ip");
-    route.args(["route", "add", "default", "via", "192.0.2.1"]);
-    output_of(route)?;
     let mut agent = segment.agent("attach: native\n")?;
     let proof = |agent: &Agent| -> Result<Value> { Ok(agent.status()?["interfaces"][0]["proof"].clone()) };
     wait_until(PATIENCE, "proof", || Ok(proof(&agent)? == "proven"))?;

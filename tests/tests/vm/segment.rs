@@ -187,6 +187,7 @@ impl Segment {
         }
         add_addresses(&client, at_client, 1)?;
         add_addresses(&node, at_node, 2)?;
+        node.add_gateway(std::net::Ipv4Addr::new(192, 0, 2, 1))?;
         let parent_first = matches!(kind, Kind::VlanLater | Kind::MacvlanLater);
         Ok(Self { client, at_client, node, at_node, layers, parent_first, bpffs: Bpffs::mount()?, nics })
     }

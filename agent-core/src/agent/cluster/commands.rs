@@ -9,6 +9,7 @@ use crate::{
     host::{net::Vital, placement::Entry, stale::Stale},
     ownership::{self, Command, NewDeadline, Notice, Outcome, Step, StopReason},
     records::ServiceName,
+    segment::probing::Manner,
     services::{self, Problem},
 };
 
@@ -23,8 +24,8 @@ pub(in crate::agent) enum Todo {
     SetSuccessor(IpAddr, bool),
     /// Announce a VIP once more.
     Announce(IpAddr),
-    /// Probe an address, often or rarely while it is in use.
-    Probe(IpAddr, bool),
+    /// Probe an address.
+    Probe(IpAddr, Manner),
     StopProbing(IpAddr),
     /// End, since another agent has this node's name.
     NotAlone(crate::records::Session),
@@ -56,7 +57,7 @@ impl Cluster {
             Command::SetPeers(peers) => return Todo::SetPeers(peers),
             Command::SetSuccessor { vip, receives } => return Todo::SetSuccessor(vip, receives),
             Command::Announce { vip } => return Todo::Announce(vip),
-            Command::Probe { vip, often } => return Todo::Probe(vip, often),
+            Command::Probe { vip, manner } => return Todo::Probe(vip, manner),
             Command::StopProbing { vip } => return Todo::StopProbing(vip),
             Command::WriteLease(write) => self.ask(Request::WriteLease(write)),
             Command::ReadLease(node) => self.ask(Request::ReadLease(node)),

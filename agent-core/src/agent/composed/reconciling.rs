@@ -274,7 +274,9 @@ impl Agent {
         let selection = self.config.selection();
         let placed = plan::placed(&entries);
         let is_there = |key: &VipKey| entries.contains_key(key);
-        let placement = placement::place(&selection, wanted, &self.view, &placed, &is_there, self.max_vips);
+        let mut placement =
+            placement::place(&selection, wanted, &self.view, &placed, &is_there, self.max_vips);
+        self.segment.silence(&mut placement.desired, &self.view);
         let placed = SomePlaced { vips, then, entries, placement };
         if yields == 0 {
             return self.on_records(BTreeMap::new(), placed, now);

@@ -1,6 +1,9 @@
 //! The steps on the segments: what they want done, what the program reports, and whether it sees frames.
 
-use std::{collections::BTreeMap, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use vipward_common::{Event, EventKind, MacAddr, Proof, VipKey};
 
@@ -31,7 +34,7 @@ impl Agent {
     }
 
     pub(super) fn on_segment_effects(&mut self, effects: Vec<segment::Effect>, now: Monotonic) {
-        let (mut succeeded, mut members) = (Vec::new(), Vec::new());
+        let (mut succeeded, mut members, mut given_back) = (Vec::new(), Vec::new(), Vec::new());
         for effect in effects {
             match effect {
                 segment::Effect::Announce(command) => {
@@ -50,6 +53,7 @@ impl Agent {
                     Source::File(file) => file.on_probed(key.addr, probed, now),
                     Source::Cluster(cluster) => cluster.on_probed(key.addr, probed),
                 },
+                segment::Effect::GiveBack(key) => given_back.push(key.addr),
                 segment::Effect::Taken(key) => {
                     let former = self.with_cluster(|cluster| cluster.notify_former(key, now)).flatten();
                     succeeded.extend(former.map(|former| Input::Succeeded { key, former }));
@@ -66,6 +70,10 @@ impl Agent {
         }
         if !members.is_empty() {
             self.work.next([Work::Memberships(members)]);
+        }
+        if !given_back.is_empty() && matches!(self.source, Source::File(_)) {
+            let work = self.reconciliation_of(given_back.into_iter().collect());
+            self.work.next([work]);
         }
         for input in succeeded {
             self.on_segment(input, now);
@@ -93,6 +101,11 @@ impl Agent {
     pub(super) fn on_program(&mut self, events: &[Event], now: Monotonic) {
         for event in events {
             self.on_segment(Input::Program(event), now);
+        }
+        let context = self.context(now);
+        let heard = events.iter().filter(|event| !context.is_own(event)).map(|event| event.ifindex);
+        for segment in heard.collect::<BTreeSet<_>>() {
+            self.notify_proving(proving::Event::Heard { segment }, now);
         }
         for event in events {
             let (key, mac) = (event.key(), MacAddr(event.sha));
@@ -132,6 +145,11 @@ impl Agent {
         self.on_segment(Input::Notices { notices: &changed.notices, lost_since, at }, now);
     }
 
+    /// Handles the first frame of another host in a round of listening.
+    pub(super) fn on_heard(&mut self, segment: u32, now: Monotonic) {
+        self.notify_proving(proving::Event::Heard { segment }, now);
+    }
+
     /// Passes the segments, with the links below them, to the proving.
     pub(super) fn observe_segments(&mut self, now: Monotonic) {
         let modes: BTreeMap<_, _> = self.attachments.attached().collect();
@@ -143,8 +161,18 @@ impl Agent {
     }
 
     fn notify_proving(&mut self, event: proving::Event, now: Monotonic) {
-        for command in self.visibility.proving.on_event(event, now) {
+        let commands = self.visibility.proving.on_event(event, now);
+        let unheard = self.visibility.proving.unheard();
+        if unheard != self.visibility.unheard {
+            self.visibility.unheard.clone_from(&unheard);
+            self.on_segment(Input::Unheard(unheard), now);
+        }
+        for command in commands {
             match command {
+                proving::Command::HeardAgain { segment } => {
+                    self.log(Line::HeardAgain(segment));
+                    self.on_segment(Input::HeardAgain(segment), now);
+                }
                 proving::Command::Listen { segment, round } => self.listen(segment, round),
                 proving::Command::Found { segment, from, to, received } => {
                     self.effects.push(Effect::PutProof(segment, to));

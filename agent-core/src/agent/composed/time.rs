@@ -1,6 +1,6 @@
 //! Handles deadlines, and starts and ends the agent of a file.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, net::IpAddr};
 
 use vipward_common::{MacAddr, VipKey};
 
@@ -55,17 +55,18 @@ impl Agent {
         let Source::File(file) = &mut self.source else { return };
         let Some(free) = file.begin_to_take(now) else { return };
         self.on_segment(Input::Freed(&free), now);
-        // Only a full reconciliation binds addresses.
-        let is_bound = self.source.wanted_of(&self.config, &free).iter().any(|vip| vip.bind.is_some());
-        let work = if is_bound {
-            Work::RECONCILE
-        } else {
-            for vip in &free {
-                self.on_segment(Input::Decided(*vip), now);
-            }
-            Work::Some(free, Then::Nothing)
-        };
+        for vip in &free {
+            self.on_segment(Input::Decided(*vip), now);
+        }
+        let work = self.reconciliation_of(free);
         self.work.add([work, Work::Taken(now)]);
+    }
+
+    /// Returns the work that brings the entries of some VIPs to the desired state. Only a full
+    /// reconciliation binds addresses.
+    pub(super) fn reconciliation_of(&self, vips: BTreeSet<IpAddr>) -> Work {
+        let is_bound = self.source.wanted_of(&self.config, &vips).iter().any(|vip| vip.bind.is_some());
+        if is_bound { Work::RECONCILE } else { Work::Some(vips, Then::Nothing) }
     }
 
     pub(super) fn taken(&mut self, began: Monotonic, now: Monotonic) {

@@ -14,7 +14,7 @@ use crate::{
         placement::{Desired, DesiredEntry, Obstacle},
         plan::{self, Observed},
     },
-    segment::probing,
+    segment::probing::{self, Manner},
 };
 
 impl Segment {
@@ -33,7 +33,7 @@ impl Segment {
                 || yielded.contains_key(&key.addr)
         };
         let must_be_asked = |(key, entry): &(&VipKey, &DesiredEntry)| {
-            let is_new = entry.role == Role::Held && !was_held(key);
+            let is_new = entry.role == Role::Held && (!was_held(key) || self.prober.is_in_use(key));
             self.asks && is_new && context.authority.must_be_free(key.addr)
         };
         let held_back = desired.entries.iter().filter(must_be_asked).map(|(key, _)| *key).collect();
@@ -73,7 +73,7 @@ impl Segment {
             match self.prober.asks_about(&key) {
                 true if is_own => self.stop_probing(key, context),
                 false if !is_own && reaches_hosts => {
-                    self.probe(probing::Event::Wanted { key, often: true }, context);
+                    self.probe(probing::Event::Wanted { key, manner: Manner::OFTEN }, context);
                 }
                 true | false => {}
             }

@@ -118,6 +118,8 @@ fn word(effect: &Effect) -> String {
         Effect::Probed { key, probed: Probed::InUse { by_peer, .. } } => {
             format!("in use {}{}", vip(key), if *by_peer { " by a peer" } else { "" })
         }
+        Effect::Probed { key, probed: Probed::Late { .. } } => format!("late {}", vip(key)),
+        Effect::Probed { key, probed: Probed::Unheard } => format!("unheard {}", vip(key)),
         Effect::Taken(key) => format!("taken {}", vip(key)),
         Effect::FirstAnnounced(vip) => format!("first announced {}", last_octet(*vip)),
         Effect::JoinGroups(key) => format!("groups {}", vip(key)),
@@ -132,6 +134,8 @@ fn word(effect: &Effect) -> String {
         }
         Effect::Note(Note::AsksAboutYield(vip)) => format!("note: asks about yield {}", last_octet(*vip)),
         Effect::Note(Note::InUse { vip, .. }) => format!("note: in use {}", last_octet(*vip)),
+        Effect::Note(Note::Unheard { .. }) => "note: unheard".to_owned(),
+        Effect::GiveBack(key) => format!("give back {}", vip(key)),
     }
 }
 
@@ -274,7 +278,7 @@ fn held_vips_are_asked_for_in_turn_and_only_once_the_agent_has_the_lease_deadlin
 fn the_deadline_is_the_earliest_of_all_parts() {
     let mut host = Host::that_starts();
     assert_eq!(host.segment.next_deadline(), None, "nothing to do");
-    host.on(Input::Wanted { key: key(10), often: true });
+    host.on(Input::Wanted { key: key(10), manner: Manner::OFTEN });
     let probes = host.segment.next_deadline().expect("probes are due");
     assert!(probes <= Monotonic::from_nanos(100_000_000), "{probes:?}");
     host.on(Input::Unwanted(key(10).addr));

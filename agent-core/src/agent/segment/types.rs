@@ -17,7 +17,7 @@ use crate::{
         announce::{self, Round},
         conflict::{self, Line, Right},
         failover::Notice,
-        probing::{self, Probed},
+        probing::{self, Manner, Probed},
     },
 };
 
@@ -79,7 +79,7 @@ impl Context<'_> {
 
     /// Returns true if this host sent the frame of an event. A switch may send a frame back, also to
     /// another of this host's interfaces.
-    pub(super) fn is_own(&self, event: &Event) -> bool {
+    pub(in crate::agent) fn is_own(&self, event: &Event) -> bool {
         // The view has a zero MAC for an interface without one, such as `lo`. No host has that MAC.
         let is_own = |interface: &Interface| interface.mac.0 == event.sha && !interface.mac.is_zero();
         self.view.interfaces.values().any(is_own)
@@ -122,11 +122,12 @@ pub enum Input<'a> {
     /// These addresses count as free: their VIPs wait no longer.
     Freed(&'a BTreeSet<IpAddr>),
     /// The source wants an address probed.
-    Wanted {
-        key: VipKey,
-        /// False if other nodes probe the address often while it is in use.
-        often: bool,
-    },
+    Wanted { key: VipKey, manner: Manner },
+    /// The interfaces on which no other host was heard since their links came up, with the times
+    /// until which silence proves nothing there.
+    Unheard(BTreeMap<u32, Monotonic>),
+    /// Hosts are heard on this interface again. They may have missed the announcements.
+    HeardAgain(u32),
     /// The source wants an address probed no longer.
     Unwanted(IpAddr),
     /// A peer claims, on a segment, a VIP that only this node may have.
@@ -161,6 +162,8 @@ pub enum Effect {
     Report(Box<Line>),
     /// Pass the result of a probe to the source.
     Probed { key: VipKey, probed: Probed },
+    /// Make the entry of a VIP silent that this node has begun to hold: its address was in use.
+    GiveBack(VipKey),
     /// An entry is written by which this node answers for a VIP, which is not announced yet. If its
     /// former holder may still answer, [`Input::Succeeded`] follows after the other effects.
     Taken(VipKey),
@@ -186,6 +189,9 @@ pub enum Note {
     FailedOver { ifindex: u32, vips: usize },
     /// A VIP was yielded, and is probed on its segment.
     AsksAboutYield(IpAddr),
+    /// No other host was heard on an interface since its link came up. New VIPs wait for one, until
+    /// this time at most.
+    Unheard { ifindex: u32, until: Monotonic },
     /// A probed address is in use.
     InUse {
         vip: IpAddr,
@@ -194,6 +200,8 @@ pub enum Note {
         conflicts: u32,
         /// The time of the next attempt.
         again: Monotonic,
+        /// True if the address had been found free before: the VIP is given back.
+        is_late: bool,
     },
 }
 

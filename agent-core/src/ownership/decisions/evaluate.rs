@@ -165,6 +165,12 @@ impl Subject<'_> {
         let Some(demand) = self.vip.demand.clone() else {
             return self.give_up(claim, believed);
         };
+        if self.vip.asking.late.is_some() {
+            // The address stays in use as far as is known: the prober goes on.
+            self.vip.asking.matters = true;
+            self.give_back(claim, &demand);
+            return None;
+        }
         if let Some(held_in) = self.vip.tenure.held_in() {
             if held_in > claim.epoch && self.vip.tenure.handover().is_none() && self.is_valid() {
                 self.repair(Fault::Older);
@@ -238,6 +244,7 @@ impl Subject<'_> {
     /// another node, or another session of this one.
     fn claimed_elsewhere(&mut self, claim: &ClaimRecord, holder: &Holder) -> Again {
         self.vip.disown();
+        self.vip.asking.late = None;
         if let Some(again) = self.finish_handover(holder) {
             return Some(again);
         }

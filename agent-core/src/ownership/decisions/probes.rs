@@ -7,17 +7,20 @@ use std::{sync::Arc, time::Duration};
 
 use vipward_common::{MacAddr, Policy};
 
-use super::subject::{Again, Subject};
+use super::{
+    subject::{Again, Subject},
+    taking::ANSWERED_LATE,
+};
 use crate::{
     base::time::Monotonic,
     ownership::{
         command::Command,
         settings::Settings,
         times::{CLOCKS_DIFFER, STAYS_FREE},
-        vip::Address,
+        vip::{Address, Occupancy},
     },
-    records::{Demand, Epoch, NodeName},
-    segment::probing::Probed,
+    records::{ClaimRecord, Demand, Epoch, NodeName},
+    segment::probing::{Manner, Probed},
 };
 
 /// Number of candidates that often probe an address in use: the best, and one
@@ -45,14 +48,15 @@ impl Subject<'_> {
     /// until there is room. `rank` is the number of better candidates.
     pub(crate) fn is_free(&mut self, rank: usize, namespace: Option<&Arc<str>>) -> Result<(), Again> {
         let answer = self.peers_answer();
+        let patient = self.vip.claim.record.as_ref().is_some_and(|claim| claim.note.cause == ANSWERED_LATE);
         let asking = &mut self.vip.asking;
         asking.matters = true;
         asking.first = rank == 0;
-        let often = rank < OFTEN_ASKING;
-        let is_news = std::mem::replace(&mut asking.often, often) != often;
+        let manner = Manner { often: rank < OFTEN_ASKING, patient };
+        let is_news = asking.manner.replace(manner) != Some(manner);
         let known = asking.known;
         if is_news && known.is_being_probed() {
-            self.command(Command::Probe { vip: self.address, often });
+            self.command(Command::Probe { vip: self.address, manner });
         }
         match known {
             Address::Free(since) if self.now < since + STAYS_FREE => Ok(()),
@@ -61,14 +65,14 @@ impl Subject<'_> {
                 PeersAnswer::MayBeRight { until } => Err(Some(until)),
                 PeersAnswer::GivesWay | PeersAnswer::IsAnothers => Err(None),
             },
-            Address::Probing | Address::InUse(_) => Err(None),
+            Address::Probing | Address::Unheard | Address::InUse(_) => Err(None),
             Address::Unknown | Address::Free(_) => {
                 if !namespace.is_none_or(|namespace| self.pacing.may_ask(self.address, namespace)) {
                     return Err(None);
                 }
                 self.pacing.begin_asking(self.address, self.now);
                 self.vip.asking.known = Address::Probing;
-                self.command(Command::Probe { vip: self.address, often });
+                self.command(Command::Probe { vip: self.address, manner });
                 Err(None)
             }
         }
@@ -93,7 +97,7 @@ impl Subject<'_> {
             }
             // The Lease of the last holder is gone.
             Address::InUse(mac) if is_former(mac) => PeersAnswer::GivesWay,
-            Address::InUse(_) | Address::Unknown | Address::Probing | Address::Free(_) => {
+            Address::InUse(_) | Address::Unknown | Address::Probing | Address::Unheard | Address::Free(_) => {
                 PeersAnswer::IsAnothers
             }
         }
@@ -130,19 +134,37 @@ impl Subject<'_> {
         }
     }
 
+    /// Gives a VIP back that this node holds, because a host answers that had its address before. It
+    /// has not been held for longer than a late answer takes, so no one counts as its last holder.
+    pub(super) fn give_back(&mut self, claim: &ClaimRecord, demand: &Demand) {
+        self.set_foreign(MacAddr::ZERO);
+        self.vip.let_go();
+        self.vip.tenure.stop_handover();
+        self.vip.occupancy = Occupancy::default();
+        self.report_in_use(Some(claim), demand);
+        self.vip.asking.late = None;
+    }
+
     pub(crate) fn on_probed(&mut self, probed: Probed) {
-        let known = &mut self.vip.asking.known;
-        if !known.is_being_probed() {
+        if let Probed::Late { mac, .. } = probed {
+            (self.vip.asking.known, self.vip.asking.late) = (Address::InUse(mac), Some(mac));
+            return self.evaluate_again();
+        }
+        if !self.vip.asking.known.is_being_probed() {
             return;
         }
-        if probed != Probed::Free {
+        if probed == Probed::Free {
+            self.vip.asking.late = None;
+        } else {
             self.pacing.end_asking(self.address);
         }
+        let known = &mut self.vip.asking.known;
         *known = match (probed, *known) {
             (Probed::Free, _) => Address::Free(self.now),
+            (Probed::Unheard, _) => Address::Unheard,
             (Probed::InUse { mac, by_peer: true }, Address::AtPeer(since, _)) => Address::AtPeer(since, mac),
             (Probed::InUse { mac, by_peer: true }, _) => Address::AtPeer(self.now, mac),
-            (Probed::InUse { mac, by_peer: false }, _) => Address::InUse(mac),
+            (Probed::InUse { mac, .. } | Probed::Late { mac, .. }, _) => Address::InUse(mac),
         };
         self.evaluate_again();
     }

@@ -83,6 +83,7 @@ impl Subject<'_> {
     /// Stops probing the address, if it is being probed. Forgets what is known about it.
     pub(crate) fn stop_probing(&mut self) {
         self.pacing.end_asking(self.address);
+        self.vip.asking.late = None;
         if std::mem::take(&mut self.vip.asking.known).is_being_probed() {
             self.command(Command::StopProbing { vip: self.address });
         }

@@ -28,6 +28,9 @@ const MOST_PATIENT: Duration = Duration::from_secs(10);
 /// Longest time by which any candidate puts off its turn for a better one.
 const LONGEST_PATIENCE: Duration = Duration::from_mins(1);
 
+/// The cause of a claim that was given back, because a host answered late that has its address.
+pub(super) const ANSWERED_LATE: &str = "its address is in use, and the host answered late";
+
 /// Returns true if a claim already states that no node holds its VIP, with this reason.
 fn says(claim: Option<&ClaimRecord>, demand: &Demand, trouble: &str) -> bool {
     claim.is_some_and(|claim| {
@@ -191,7 +194,8 @@ impl Subject<'_> {
         self.send(Busy::Free, write);
     }
 
-    /// Reports the MAC that uses the address. This node is the first candidate.
+    /// Reports the MAC that uses the address, or that no host was heard yet. This node is the first
+    /// candidate.
     pub(super) fn report_in_use(&mut self, claim: Option<&ClaimRecord>, demand: &Demand) {
         let (mac, whose) = match self.vip.asking.known {
             Address::InUse(mac) => (mac, vipward_vendors::of(mac).to_string()),
@@ -199,11 +203,29 @@ impl Subject<'_> {
                 Some((mac, node)) => (mac, format!("another program of node {node}")),
                 None => return,
             },
+            Address::Unheard => {
+                let us = &self.nodes.settings.node;
+                let why = format!(
+                    "no host was heard on {us}'s segment since its link came up, so silence does not show that {} is \
+                     free; it is taken as soon as a host is heard, and within 35 s of the link in any case",
+                    self.address
+                );
+                if !says(claim, demand, &why) {
+                    let (vip, services) = (self.address, demand.services.clone());
+                    self.command(Command::Notify(Notice::NoHolder { vip, services, why: why.clone() }));
+                }
+                return self.write_untaken(claim, demand, "no host was heard on its segment", why);
+            }
             Address::Unknown | Address::Probing | Address::Free(_) => return,
         };
         let why = format!("{} is in use by {mac}, {whose}; it is taken when it is free", self.address);
+        let cause = if self.vip.asking.late.is_some() { ANSWERED_LATE } else { "its address is in use" };
+        self.write_untaken(claim, demand, cause, why);
+    }
+
+    fn write_untaken(&mut self, claim: Option<&ClaimRecord>, demand: &Demand, cause: &str, why: String) {
         if !says(claim, demand, &why) {
-            self.write_unheld(claim, "its address is in use", why);
+            self.write_unheld(claim, cause, why);
         }
     }
 }

@@ -99,7 +99,7 @@ fn write_entries() -> Step {
 fn entries_are_written_before_the_claims_that_rest_on_them_and_probes_come_last() {
     let release = Command::WriteClaim(claim(ClaimState::Released));
     let silent = entry(Entry::Foreign { mac: MacAddr::ZERO });
-    let probe = Command::Probe { vip: VIP, often: true };
+    let probe = Command::Probe { vip: VIP, manner: Manner::OFTEN };
     let commands =
         vec![probe.clone(), release.clone(), silent.clone(), Command::SetDeadline(lease_deadline(1))];
     let expected = vec![
@@ -114,7 +114,8 @@ fn entries_are_written_before_the_claims_that_rest_on_them_and_probes_come_last(
 
 #[test]
 fn probing_that_is_stopped_in_the_same_round_does_not_begin() {
-    let commands = vec![Command::Probe { vip: VIP, often: true }, Command::StopProbing { vip: VIP }];
+    let commands =
+        vec![Command::Probe { vip: VIP, manner: Manner::OFTEN }, Command::StopProbing { vip: VIP }];
     let expected = vec![Step::Do(Command::StopProbing { vip: VIP })];
     assert_eq!(steps(commands, &Stale::default(), &Stale::default()), expected);
 }

@@ -109,7 +109,7 @@ fn a_node_that_is_not_ready_keeps_its_vip_for_a_while_where_only_a_cordoned_node
     let mut world = World::holding(&["b"]);
     world.cordon("b", true);
     assert_eq!(world.notify(ready(false)), [""; 0]);
-    assert_eq!(world.after(STABLE_FOR - ms(1)), [""; 0]);
+    assert_eq!(world.after(STABLE_FOR.saturating_sub(ms(1))), [""; 0]);
     world.notify(ready(true));
     assert_eq!(world.after(STABLE_FOR), [""; 0]);
 

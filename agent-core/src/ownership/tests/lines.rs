@@ -37,8 +37,9 @@ impl Lines {
                 let home = if home.is_some() { "" } else { " on no interface" };
                 entry_line(*entry, now) + home + &which(*vip)
             }
-            Command::Probe { vip, often } => {
-                format!("probe{}{}", which(*vip), if *often { "" } else { " rarely" })
+            Command::Probe { vip, manner } => {
+                let often = if manner.often { "" } else { " rarely" };
+                format!("probe{}{often}{}", which(*vip), if manner.patient { " patiently" } else { "" })
             }
             Command::StopProbing { vip } => format!("stop probing{}", which(*vip)),
             Command::Announce { vip } => format!("announce{}", which(*vip)),

@@ -6,7 +6,7 @@ use vipward_common::MacAddr;
 use super::world::*;
 use crate::{
     ownership::{Entry, Event, Found, Probed, Settings},
-    records::{ClaimState, Demand, NodeInterface, NodeRecord},
+    records::{ClaimNote, ClaimRecord, ClaimState, Demand, NodeInterface, NodeRecord},
 };
 
 const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, b'x']);
@@ -296,4 +296,61 @@ fn an_agent_that_starts_beside_others_probes_at_once_and_takes_without_probes_on
         let step = first_step(probing, force);
         assert_eq!(step, "4.500 create claim: held by new, epoch 1", "another may write the claim again");
     }
+}
+
+#[test]
+fn a_vip_whose_address_a_host_had_before_is_given_back_and_is_no_one_s_by_habit() {
+    let late = Probed::Late { mac: UNKNOWN_HOST, by_peer: false };
+    // The answer comes while the claim is being written, or when it is written.
+    for is_written in [false, true] {
+        let mut world = living("a", &["b"]);
+        world.want();
+        probed(&mut world, Probed::Free);
+        if is_written {
+            world.answer();
+        }
+        let mut lines = probed(&mut world, late);
+        if !is_written {
+            lines.extend(world.answer());
+        }
+        lines.retain(|line| !line.starts_with("tell"));
+        let expected: &[&str] = &["entry foreign ?", "write claim: released, epoch 1"];
+        assert!(
+            lines.iter().map(String::as_str).collect::<Vec<_>>().ends_with(expected),
+            "{is_written}: {lines:?}"
+        );
+        world.answer();
+        let note = world.claimed().note.clone();
+        assert!(note.trouble.is_some_and(|it| it.contains(&UNKNOWN_HOST.to_string())), "{}", note.cause);
+        assert_eq!(world.after(ms(60_000)), ["probe patiently"], "{is_written}: it waits");
+        assert_eq!(probed(&mut world, Probed::Free), ["write claim: held by a1, epoch 2"], "{is_written}");
+    }
+}
+
+#[test]
+fn other_nodes_probe_the_address_of_a_host_that_answers_late_with_patience() {
+    let mut world = living("b", &["a"]);
+    let note = ClaimNote {
+        cause: "its address is in use, and the host answered late".to_owned(),
+        ..ClaimNote::default()
+    };
+    world.store_record(ClaimRecord { note, ..claim_record(VIP) });
+    world.see_claim();
+    world.want();
+    let lines = world.after(REST * 4);
+    assert!(lines.contains(&"probe patiently".to_owned()), "{lines:?}");
+}
+
+#[test]
+fn a_segment_on_which_no_host_was_heard_is_reported_in_the_claim() {
+    let mut world = living("a", &["b"]);
+    world.want();
+    let lines = probed(&mut world, Probed::Unheard);
+    assert!(lines[0].starts_with("tell: no holder, no host was heard on a's segment"), "{lines:?}");
+    assert_eq!(lines[1..], ["create claim: released, epoch 0"]);
+    world.answer();
+    let trouble = world.claimed().note.trouble.clone().expect("it is noted");
+    assert!(trouble.contains("no host was heard on a's segment"), "{trouble}");
+    assert_eq!(probed(&mut world, Probed::Unheard), [""; 0], "once");
+    assert_eq!(probed(&mut world, Probed::Free), ["write claim: held by a1, epoch 1"]);
 }

@@ -2,7 +2,7 @@
 
 use vipward_common::MacAddr;
 
-use crate::base::time::Monotonic;
+use crate::{base::time::Monotonic, segment::probing::Manner};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Address {
@@ -11,6 +11,8 @@ pub(crate) enum Address {
     Unknown,
     /// Probes are under way.
     Probing,
+    /// No host has answered, and none was heard on the segment since its link came up.
+    Unheard,
     /// The address was free at this time.
     Free(Monotonic),
     /// An unknown host uses the address.
@@ -27,15 +29,17 @@ pub(crate) struct ProbeState {
     pub(crate) matters: bool,
     /// True if this node is the first to take the VIP. It then reports a conflict.
     pub(crate) first: bool,
-    /// True if this node probes the address often while it is in use.
-    pub(crate) often: bool,
+    /// The manner in which this node probes the address.
+    pub(crate) manner: Option<Manner>,
+    /// A host that answered after the address was found free.
+    pub(crate) late: Option<MacAddr>,
 }
 
 impl Address {
     pub(crate) fn is_being_probed(self) -> bool {
         match self {
             Self::Unknown | Self::Free(_) => false,
-            Self::Probing | Self::InUse(_) | Self::AtPeer(..) => true,
+            Self::Probing | Self::Unheard | Self::InUse(_) | Self::AtPeer(..) => true,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use vipward_common::MacAddr;
 
+use super::manner::Manner;
 use crate::base::time::Monotonic;
 
 /// Time for which an address in use is probed at the shorter of two intervals.
@@ -21,12 +22,13 @@ const RARE_RETRY: Duration = Duration::from_mins(1);
 pub(super) struct ProbedAddress {
     /// Number of probes sent in this attempt. After the last one, only the wait is left.
     pub(super) sent: u32,
+    /// Time of the beginning of this attempt.
+    pub(super) began: Monotonic,
     /// Number of attempts that found the address in use.
     pub(super) conflicts: u32,
     /// Time of the first of these attempts.
     in_use_since: Option<Monotonic>,
-    /// True if the address is probed often while it is in use.
-    pub(super) often: bool,
+    pub(super) manner: Manner,
     pub(super) due: Monotonic,
     /// True if a host that probes for the address too has put off an attempt.
     pub(super) was_put_off: bool,
@@ -46,8 +48,17 @@ pub(super) enum Turn {
 }
 
 impl ProbedAddress {
-    pub(super) fn new(often: bool, due: Monotonic) -> Self {
-        Self { sent: 0, conflicts: 0, in_use_since: None, often, due, was_put_off: false, rests: None }
+    pub(super) fn new(manner: Manner, due: Monotonic) -> Self {
+        Self {
+            sent: 0,
+            began: due,
+            conflicts: 0,
+            in_use_since: None,
+            manner,
+            due,
+            was_put_off: false,
+            rests: None,
+        }
     }
 
     pub(super) fn turn(&self) -> Turn {
@@ -61,7 +72,7 @@ impl ProbedAddress {
     /// Records that a host uses the address. Returns the time of the next attempt.
     pub(super) fn rest(&mut self, mac: MacAddr, now: Monotonic) -> Monotonic {
         let since = *self.in_use_since.get_or_insert(now);
-        let retry = match self.often {
+        let retry = match self.manner.often {
             false => RARE_RETRY,
             true if now.saturating_since(since) < AT_FIRST => RETRY,
             true => LATE_RETRY,

@@ -1,6 +1,6 @@
 //! The round over the held VIPs, which looks for rivals.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::VipKey;
 
@@ -22,12 +22,21 @@ pub(super) struct Round {
     pub(super) next: Monotonic,
     number: u32,
     seed: u64,
+    /// Interfaces whose VIPs are probed without delay, with the last VIP that was.
+    urgent: BTreeMap<u32, VipKey>,
 }
 
 impl Round {
     /// Starts a round. Its first probes come at `next`.
     pub(super) fn start(seed: u64, next: Monotonic) -> Self {
-        Self { last: None, next, number: 0, seed }
+        Self { last: None, next, number: 0, seed, urgent: BTreeMap::new() }
+    }
+
+    /// Begins to probe the VIPs of an interface without delay.
+    pub(super) fn begin_on(&mut self, ifindex: u32, now: Monotonic) {
+        // The first key of the interface: no VIP has this address.
+        self.urgent.insert(ifindex, VipKey::new(ifindex, [0; 4]));
+        self.next = now;
     }
 
     /// Returns the VIPs to be probed now. `held` is the number of all held VIPs, each of which
@@ -41,6 +50,11 @@ impl Round {
     ) -> Vec<VipKey> {
         if self.next > now {
             return Vec::new();
+        }
+        let urgent = self.urgent(&after, pace, now);
+        if !urgent.is_empty() || !self.urgent.is_empty() {
+            self.next = pace.next();
+            return urgent;
         }
         let count = u32::try_from(held).unwrap_or(u32::MAX);
         if count == 0 {
@@ -69,6 +83,27 @@ impl Round {
         let key = VipKey::new(0, [0; 4]);
         let chance = chance(self.seed, key, self.number);
         self.next = now + around(pause, JITTER_PER_CENT, chance);
+        probed
+    }
+
+    /// Returns the VIPs that are probed without delay, as far as the pace allows.
+    fn urgent(
+        &mut self,
+        after: impl Fn(Option<VipKey>) -> Option<VipKey>,
+        pace: &mut Pace,
+        now: Monotonic,
+    ) -> Vec<VipKey> {
+        let mut probed = Vec::new();
+        while let Some((ifindex, last)) = self.urgent.pop_first() {
+            let Some(key) = after(Some(last)).filter(|key| key.ifindex == ifindex) else { continue };
+            self.urgent.insert(ifindex, last);
+            if !pace.is_open(now) {
+                break;
+            }
+            pace.take();
+            self.urgent.insert(ifindex, key);
+            probed.push(key);
+        }
         probed
     }
 }

@@ -58,7 +58,8 @@ impl Run {
                     Command::Send(key) if is_in_use(key, now) => {
                         self.notify(Event::Received { key, mac: UNKNOWN_HOST, by_peer: false });
                     }
-                    Command::Send(_) | Command::Free(_) | Command::InUse { .. } => {}
+                    Command::Send(_) | Command::Free(_) | Command::Unheard { .. } | Command::InUse { .. } => {
+                    }
                 }
             }
         }
@@ -76,14 +77,14 @@ impl Run {
     fn in_use(&self) -> Vec<(Monotonic, u32)> {
         let conflict = |(time, command): &(Monotonic, Command)| match command {
             Command::InUse { conflicts, .. } => Some((*time, *conflicts)),
-            Command::Send(_) | Command::Free(_) => None,
+            Command::Send(_) | Command::Free(_) | Command::Unheard { .. } => None,
         };
         self.done.iter().filter_map(conflict).collect()
     }
 }
 
 fn wanted(key: VipKey) -> Event {
-    Event::Wanted { key, often: true }
+    Event::Wanted { key, manner: Manner::OFTEN }
 }
 
 fn received(host: u16) -> Event {
@@ -191,7 +192,8 @@ fn an_address_in_use_is_probed_every_two_seconds_for_two_minutes_and_then_every_
         [(true, 2_000..2_200, 10_000..10_200), (false, 60_000..60_200, 60_000..60_200)]
     {
         let mut run = Run::start(&FAST, 7);
-        run.notify(Event::Wanted { key: key(1), often }).answered_until(at(600_000), |_, _| true);
+        run.notify(Event::Wanted { key: key(1), manner: Manner { often, patient: false } })
+            .answered_until(at(600_000), |_, _| true);
         let in_use = run.in_use();
         let begun = in_use[0].0;
         for pair in in_use.windows(2) {
@@ -224,7 +226,7 @@ fn an_address_is_found_free_soon_after_it_became_free_however_long_it_was_in_use
 #[test]
 fn a_node_that_is_to_probe_often_from_now_on_probes_at_once() {
     let mut run = Run::start(&FAST, 7);
-    run.notify(Event::Wanted { key: key(1), often: false })
+    run.notify(Event::Wanted { key: key(1), manner: Manner { often: false, ..Manner::OFTEN } })
         .after(Duration::from_millis(150))
         .notify(received(1));
     run.after(Duration::from_secs(20)).notify(wanted(key(1)));
@@ -475,6 +477,9 @@ proptest! {
                 Event::Received { key, .. } => _ = silent_since.insert(*key, run.now),
                 Event::Restart { ifindex: 3 } => silent_since.values_mut().for_each(|since| *since = run.now),
                 Event::Wanted { .. }
+                | Event::Late { .. }
+                | Event::Unheard(_)
+                | Event::ProbeHeld { .. }
                 | Event::Forget(_)
                 | Event::NotSent(_)
                 | Event::Restart { .. }
@@ -489,8 +494,103 @@ proptest! {
         run.after(Duration::from_secs(70));
         let free = run.done.iter().filter_map(|(_, command)| match command {
             Command::Free(key) => Some(*key),
-            Command::Send(_) | Command::InUse { .. } => None,
+            Command::Send(_) | Command::Unheard { .. } | Command::InUse { .. } => None,
         });
         prop_assert_eq!(free.collect::<BTreeSet<_>>(), wanted, "each is free in the end");
     }
+}
+
+/// Returns a prober of an interface on which no host was heard since its link came up at 0.
+fn unheard(settings: &Settings) -> Run {
+    let mut run = Run::start(settings, 3);
+    run.notify(Event::Unheard([(key(1).ifindex, at(35_000))].into()));
+    run
+}
+
+#[test]
+fn where_no_host_was_heard_an_address_is_free_when_the_link_has_been_up_for_long() {
+    for settings in [FAST, RFC] {
+        let mut run = unheard(&settings);
+        run.notify(wanted(key(1))).until(at(120_000));
+        let free = run.free().expect("no host answers");
+        assert!((at(31_000)..=at(35_000)).contains(&free), "{free:?}");
+        let probes = run.probes();
+        assert_eq!(probes.len(), 6, "one attempt at once, and one when the port may forward");
+        assert!(probes[3] >= at(28_000), "{probes:?}");
+        for pair in [&probes[..3], &probes[3..]].iter().flat_map(|attempt| attempt.windows(2)) {
+            let pause = millis(pair[1]) - millis(pair[0]);
+            assert!((1_000..=2_000).contains(&pause), "the times of RFC 5227: {pause}");
+        }
+        let reports = run.done.iter().filter(|(_, it)| matches!(it, Command::Unheard { .. })).count();
+        assert_eq!(reports, 1);
+    }
+    // The link has been up for long, and still no host was heard.
+    let mut run = unheard(&FAST);
+    run.until(at(100_000)).notify(wanted(key(1))).until(at(120_000));
+    let took = run.free().expect("no host answers").saturating_since(at(100_000));
+    assert!((Duration::from_secs(4)..=Duration::from_secs(7)).contains(&took), "RFC 5227, 2.1.1: {took:?}");
+}
+
+#[test]
+fn an_attempt_begins_anew_when_a_host_is_heard() {
+    let mut run = unheard(&FAST);
+    run.notify(wanted(key(1))).until(at(20_000)).notify(Event::Unheard(BTreeMap::new())).until(at(60_000));
+    let free = run.free().expect("no host answers");
+    assert!(free > at(20_000 + 600) && free <= at(20_700), "{free:?}");
+
+    let mut run = unheard(&FAST);
+    run.notify(wanted(key(1))).until(at(20_000)).notify(received(1));
+    run.notify(Event::Unheard(BTreeMap::new()));
+    assert_eq!(run.in_use(), [(at(20_000), 1)]);
+    assert_eq!(run.free(), None, "it is in use, and rests");
+    // Probing is off.
+    let mut run = unheard(&Settings { count: 0, ..FAST });
+    run.notify(wanted(key(1))).until(at(1));
+    assert_eq!(run.free(), Some(at(0)));
+}
+
+#[test]
+fn an_address_whose_host_answers_late_is_probed_with_a_longer_wait() {
+    let mut run = Run::start(&FAST, 3);
+    run.notify(Event::Late { key: key(1), mac: UNKNOWN_HOST, by_peer: false });
+    assert!(
+        matches!(run.done[..], [(_, Command::InUse { is_late: true, conflicts: 1, .. })]),
+        "{:?}",
+        run.done
+    );
+    run.until(at(60_000));
+    let (probes, free) = (run.probes(), run.free().expect("no host answers"));
+    assert_eq!(probes.len(), 3);
+    assert!(probes[0] >= at(2_000));
+    assert_eq!(free.saturating_since(probes[2]), ANNOUNCE_WAIT);
+
+    // A host that answers 1.5 s after each probe is always found.
+    let mut run = Run::start(&FAST, 3);
+    run.notify(Event::Late { key: key(1), mac: UNKNOWN_HOST, by_peer: false });
+    let mut answers = BTreeSet::new();
+    while run.now < at(60_000) {
+        let known = run.done.len();
+        run.until(run.now + Duration::from_millis(10));
+        answers.extend(run.done[known..].iter().filter_map(|(sent, command)| {
+            matches!(command, Command::Send(_)).then_some(*sent + Duration::from_millis(1_500))
+        }));
+        while answers.first().is_some_and(|answer| *answer <= run.now) {
+            answers.pop_first();
+            run.notify(received(1));
+        }
+    }
+    assert_eq!(run.free(), None);
+    assert!(run.in_use().len() > 10);
+}
+
+#[test]
+fn the_held_vips_of_an_interface_are_probed_without_delay() {
+    let held = [key(1), key(2), key(3)];
+    let after = |last: Option<VipKey>| held.into_iter().find(|key| last.is_none_or(|last| *key > last));
+    let mut prober = Prober::start(&FAST, 1, at(0));
+    prober.on_event(Event::ProbeHeld { ifindex: key(1).ifindex }, at(10));
+    assert_eq!(prober.next_round(), Some(at(10)));
+    assert_eq!(prober.next_of_held(3, after, at(10)), held);
+    prober.on_event(Event::ProbeHeld { ifindex: key(1).ifindex + 1 }, at(20_000));
+    assert!(prober.next_of_held(3, after, at(20_000)).len() <= 1, "they are on another interface");
 }

@@ -15,6 +15,9 @@ const UNSEEN: Received = Received { frames: 1, counted: 0, passed: None };
 const PASSED: Received =
     Received { frames: 1, counted: 1, passed: Some(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10))) };
 
+/// The time after which silent rounds are far apart.
+const LATER: u64 = 40;
+
 fn at(seconds: u64) -> Monotonic {
     Monotonic::from_nanos(seconds * 1_000_000_000)
 }
@@ -113,11 +116,12 @@ fn what_a_round_receives_leads_to_a_finding() {
 #[test]
 fn the_first_finding_and_every_other_one_are_recorded() {
     let mut proving = begun(Proof::Unproven);
-    assert_eq!(end(&mut proving, NOTHING, 1), [found(Proof::Unproven, Proof::Unproven, NOTHING)]);
-    proving.on_event(Event::Tick, at(11));
-    assert_eq!(end(&mut proving, NOTHING, 12), []);
-    proving.on_event(Event::Tick, at(22));
-    assert_eq!(end(&mut proving, SEES, 23), [found(Proof::Unproven, Proof::Proven, SEES)]);
+    assert_eq!(end(&mut proving, NOTHING, LATER), [found(Proof::Unproven, Proof::Unproven, NOTHING)]);
+    proving.on_event(Event::Tick, at(LATER + 10));
+    assert_eq!(end(&mut proving, NOTHING, LATER + 11), []);
+    proving.on_event(Event::Tick, at(LATER + 21));
+    let expected = [HeardAgain { segment: SEGMENT }, found(Proof::Unproven, Proof::Proven, SEES)];
+    assert_eq!(end(&mut proving, SEES, LATER + 22), expected);
 }
 
 #[test]
@@ -135,10 +139,52 @@ fn blindness_is_found_within_five_seconds_also_after_a_change_in_the_middle_of_a
 fn the_next_round_comes_after_a_minute_or_sooner_where_there_is_doubt() {
     for (received, pause) in [(SEES, PROVEN_FOR), (NOTHING, DOUBTED_FOR)] {
         let mut proving = begun(Proof::Unproven);
-        end(&mut proving, received, 1);
-        assert_eq!(proving.next_deadline(), Some(at(1) + pause));
-        assert_eq!(proving.on_event(observed(stack_of(&view())), at(2)), [], "nothing has changed");
-        assert_eq!(proving.on_event(Event::Tick, at(1) + pause), [Listen { segment: SEGMENT, round: 2 }]);
+        end(&mut proving, received, LATER);
+        assert_eq!(proving.next_deadline(), Some(at(LATER) + pause));
+        assert_eq!(proving.on_event(observed(stack_of(&view())), at(LATER + 1)), [], "nothing has changed");
+        assert_eq!(proving.on_event(Event::Tick, at(LATER) + pause), [Listen { segment: SEGMENT, round: 2 }]);
+    }
+}
+
+#[test]
+fn after_the_link_came_up_rounds_follow_one_another_until_a_host_is_heard() {
+    let mut proving = begun(Proof::Proven);
+    let until = |proving: &Proving| proving.unheard().get(&SEGMENT).copied();
+    assert_eq!(until(&proving), Some(at(35)));
+    for now in 1..35 {
+        let commands = end(&mut proving, NOTHING, now);
+        assert_eq!(commands.last(), Some(&Listen { segment: SEGMENT, round: now + 1 }), "{now}");
+    }
+    assert_eq!(end(&mut proving, NOTHING, 35), []);
+    assert_eq!(proving.next_deadline(), Some(at(35) + DOUBTED_FOR));
+    assert_eq!(until(&proving), Some(at(35)), "still no host");
+    let heard = proving.on_event(Event::Heard { segment: SEGMENT }, at(40));
+    assert_eq!((heard.as_slice(), until(&proving)), (&[HeardAgain { segment: SEGMENT }][..], None));
+}
+
+#[test]
+fn a_link_that_was_down_has_to_be_heard_again() {
+    let mut dark = view();
+    dark.interfaces.get_mut(&SEGMENT).expect("vlan0").carrier = false;
+    let lost = |index: u32| {
+        let mut view = view();
+        view.interfaces.get_mut(&index).expect("it is there").carrier_losses = 1;
+        observed(stack_of(&view))
+    };
+    let ways: [(&str, &[Event], bool); 4] = [
+        ("observed", &[observed(stack_of(&dark)), observed(stack_of(&view()))], true),
+        ("it was up again at once", &[lost(SEGMENT)], true),
+        ("a port of the bond below", &[lost(1)], true),
+        ("another interface", &[lost(9)], false),
+    ];
+    for (what, events, is_unheard) in ways {
+        let mut proving = begun(Proof::Unproven);
+        assert_eq!(end(&mut proving, SEES, 1), [found(Proof::Unproven, Proof::Proven, SEES)]);
+        let commands: Vec<_> =
+            events.iter().flat_map(|event| proving.on_event(event.clone(), at(50))).collect();
+        let listens = commands.iter().any(|command| matches!(command, Listen { .. }));
+        let until = is_unheard.then(|| at(50 + 35));
+        assert_eq!((proving.unheard().get(&SEGMENT).copied(), listens), (until, is_unheard), "{what}");
     }
 }
 
@@ -159,8 +205,11 @@ fn a_round_without_an_end_counts_as_one_that_received_nothing() {
     let mut proving = begun(Proof::Proven);
     let late = at(0) + LISTEN + LATEST;
     assert_eq!(proving.next_deadline(), Some(late));
-    assert_eq!(proving.on_event(Event::Tick, late), [found(Proof::Proven, Proof::Unproven, NOTHING)]);
-    assert_eq!(end(&mut proving, SEES, 7), [], "it has ended");
+    let ended = [found(Proof::Proven, Proof::Unproven, NOTHING), Listen { segment: SEGMENT, round: 2 }];
+    assert_eq!(proving.on_event(Event::Tick, late), ended);
+    let received = SEES;
+    let old = Event::Received { segment: SEGMENT, round: 1, received };
+    assert_eq!(proving.on_event(old, at(7)), [], "it has ended");
     assert_eq!(proving.proof(SEGMENT), Proof::Unproven);
 }
 
@@ -337,6 +386,7 @@ proptest! {
                         prop_assert!(last.receives());
                         open = Some(round);
                     }
+                    HeardAgain { .. } => {}
                     Found { from, to, received, .. } => {
                         prop_assert_eq!(from, recorded);
                         recorded = to;

@@ -146,9 +146,16 @@ impl EventLoop {
         let question =
             |address| Frame::question(interface.mac, interface.source_for(address, is_vip), address, nonce());
         let questions = targets.into_iter().map(question).collect();
-        let interface = interface.name.clone();
-        let counted = maps.received(segment)?;
-        self.inputs.rounds.spawn(Round { segment, number, interface, questions, counted }.run());
+        let round = Round {
+            segment,
+            number,
+            interface: interface.name.clone(),
+            own: interface.mac,
+            heard: self.inputs.hears(),
+            questions,
+            counted: maps.received(segment)?,
+        };
+        self.inputs.rounds.spawn(round.run());
         Ok(())
     }
 

@@ -9,6 +9,7 @@ use aya_log::EbpfLogger;
 use tokio::{
     io::{Interest, unix::AsyncFd},
     signal::unix::{Signal, SignalKind, signal},
+    sync::mpsc,
     task::JoinSet,
 };
 use tracing::error;
@@ -34,6 +35,8 @@ pub(super) enum Received {
     Events(Vec<Event>),
     /// A round of listening on a segment has ended.
     Round(Report),
+    /// The first frame of another host has come in a round on this segment.
+    Heard(u32),
     /// An input without consequences.
     Nothing,
 }
@@ -48,6 +51,8 @@ pub(super) struct Inputs {
     interrupt: Signal,
     /// Rounds of listening on segments.
     pub(super) rounds: JoinSet<Report>,
+    /// The segments on which a round has received a frame of another host, with the end that the rounds send to.
+    heard: (mpsc::UnboundedSender<u32>, mpsc::UnboundedReceiver<u32>),
     /// True if events were the last input although a deadline had come.
     put_off: bool,
 }
@@ -64,8 +69,14 @@ impl Inputs {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             rounds: JoinSet::new(),
+            heard: mpsc::unbounded_channel(),
             put_off: false,
         })
+    }
+
+    /// Returns where a round sends its segment when it has received a frame of another host.
+    pub(super) fn hears(&self) -> mpsc::UnboundedSender<u32> {
+        self.heard.0.clone()
     }
 
     /// Waits for one input, until the deadline. Cancel-safe.
@@ -95,6 +106,7 @@ impl Inputs {
                 ready.clear_ready();
                 Ok(Received::Events(events))
             }
+            Some(segment) = self.heard.1.recv() => Ok(Received::Heard(segment)),
             // A round that has failed ends when its time is over.
             Some(ended) = self.rounds.join_next() => Ok(ended.map_or(Received::Nothing, Received::Round)),
             ready = readable(&mut self.claims) => ready.map(|()| Received::Nothing),

@@ -156,6 +156,10 @@ impl Log {
             Line::Proof { segment, from, to, received } => {
                 proof(&agent.view().name_of(*segment), from.name(), *to, received);
             }
+            Line::HeardAgain(segment) => {
+                let interface = agent.view().name_of(*segment);
+                info!(interface, "hosts are heard on the interface; its VIPs are announced and probed");
+            }
             Line::Late(Late { by, lapsed }, deadline_ms) => {
                 warn!(late_by_ms = millis(*by), deadline_ms, lapsed, "heartbeat is late");
             }
@@ -309,7 +313,19 @@ fn segment(note: &Note, agent: &Agent, now: Monotonic) {
         Note::AsksAboutYield(vip) => {
             info!(%vip, "the VIP was yielded; probing whether a peer answers for it");
         }
-        Note::InUse { vip, mac, conflicts, again } => {
+        Note::Unheard { ifindex, until } => {
+            let interface = agent.view().name_of(ifindex);
+            let at_most_ms = millis(until.saturating_since(now));
+            warn!(
+                interface,
+                at_most_ms,
+                "no other host was heard since the link came up, so no answer to a probe proves nothing; new VIPs wait"
+            );
+        }
+        Note::InUse { vip, mac, conflicts: _, again: _, is_late: true } => {
+            warn!(%vip, %mac, "a host answered late: its address was in use, and the VIP is given back");
+        }
+        Note::InUse { vip, mac, conflicts, again, is_late: false } => {
             let again_ms = millis(again.saturating_since(now));
             debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
         }

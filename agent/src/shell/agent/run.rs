@@ -100,6 +100,7 @@ impl EventLoop {
                 let listened = listened(self.plane.maps(), &report)?;
                 self.step(Input::Listened(listened)).await?;
             }
+            Received::Heard(segment) => self.step(Input::Heard(segment)).await?,
             Received::Nothing => {}
         }
         Ok(())

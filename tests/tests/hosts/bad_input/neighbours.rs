@@ -52,7 +52,7 @@ fn occupied(
     let nic = Nic::new("198.51.100.2/24".parse()?).named("eth1").mac(NODE);
     connect((&node.host, nic), (&far, Nic::new("198.51.100.1/24".parse()?)))?;
     let foreign = Foreign::attach(&node.host, "eth0")?;
-    node.write_config("vips: [{address: 192.0.2.10}, {address: 198.51.100.10}]\n")?;
+    node.write_config("vips: [{address: 192.0.2.10}, {address: 198.51.100.10, force: true}]\n")?;
     node.agent.options.only_capabilities = kept;
     node.restart_agent()?;
     Ok((node, far, foreign))

@@ -15,8 +15,9 @@ fn rivals_that_only_answer_by_unicast_are_all_named_and_reported_when_they_are_g
     let scene = Scene::new("silent")?;
     let macs = [0x41, 0x42].map(|last| Mac([2, 0, 0, 0, 0, last]));
     let hosts = macs.map(|mac| scene.lan.host("rival", Nic::new(net(mac.0[5])).mac(mac)));
-    let mut agent = scene
-        .agent(&format!("{{vips: [{{address: {VIP}}}], probe: {{repeat: 1s}}, conflicts: {{quiet: 4s}}}}"))?;
+    let mut agent = scene.agent(&format!(
+        "{{vips: [{{address: {VIP}, force: true}}], probe: {{repeat: 1s}}, conflicts: {{quiet: 4s}}}}"
+    ))?;
     // The kernel announces no address that is added in this way.
     scene.rogue.add_address("eth0", bound(VIP)?)?;
     agent.wait_for_log(PATIENCE, "the rival", |line| begins(line, "held", VIP, ROGUE))?;

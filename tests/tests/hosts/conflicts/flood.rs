@@ -120,7 +120,7 @@ impl Cost {
 fn a_flood_of_claims_is_believed_by_no_host_that_has_an_agent() -> Result<()> {
     let scene = Scene::new("torrent")?;
     let guard = scene.lan.host("guard", Nic::new(net(4)).mac(GUARD))?;
-    let holds = scene.agent(&format!("vips: [{{address: {VIP}}}]"))?;
+    let holds = scene.agent(&format!("vips: [{{address: {VIP}, force: true}}]"))?;
     let guards = scene.agent_on(&guard, &format!("vips: [{{address: {VIP}, mac: '{NODE}'}}]"))?;
     // The holder does not use this entry. It only shows if a claim passes.
     let mut holder = Believer::new(&scene.node, CLIENT)?;

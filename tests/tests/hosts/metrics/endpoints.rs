@@ -247,7 +247,7 @@ fn the_page_of_metrics_is_what_the_kernel_has_counted_in_either_format() -> Resu
 fn the_page_of_metrics_counts_each_family_for_itself() -> Result<()> {
     let (family, vip) = (Family::V6, Family::V6.vip());
     let scene = Scene::new_in(family, "metrics-six")?;
-    let _agent = scene.agent("vips: [{address: 192.0.2.10}, {address: '2001:db8::10'}]")?;
+    let _agent = scene.agent("vips: [{address: 192.0.2.10}, {address: '2001:db8::10', force: true}]")?;
     let wire = Wire::open_in(&scene.client, "eth0", family)?;
     for _ in 0..3 {
         assert_eq!(answers_in(&wire, &request_of_client(vip), family.ip(2))?.len(), 1);

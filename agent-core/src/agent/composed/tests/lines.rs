@@ -167,7 +167,11 @@ fn log(line: &Line, view: &NetView) -> String {
             format!("{} failed over, {vips}", view.name_of(*ifindex))
         }
         Line::Segment(Note::AsksAboutYield(vip)) => format!("asks about {}", named(*vip)),
-        Line::Segment(Note::InUse { vip, .. }) => format!("{} in use", named(*vip)),
+        Line::Segment(Note::InUse { vip, is_late, .. }) => {
+            format!("{} in use{}", named(*vip), if *is_late { ", late" } else { "" })
+        }
+        Line::Segment(Note::Unheard { ifindex, .. }) => format!("{} unheard", view.name_of(*ifindex)),
+        Line::HeardAgain(segment) => format!("{} heard again", view.name_of(*segment)),
         Line::TakesBack(vips) => format!("takes back {}", all(vips.keys())),
         Line::Proof { from, to, .. } => {
             format!("proof {} > {}", world::proof(*from), world::proof(*to))

@@ -146,3 +146,32 @@ fn an_interface_whose_new_name_is_not_listed_is_left_until_it_has_its_name_again
     world.after(ms(900));
     assert_eq!(world.roles(), ["10 held 01"]);
 }
+
+#[test]
+fn a_vip_whose_host_answers_late_is_silent_at_once_and_taken_when_the_host_is_gone() {
+    for text in ["vips: [{address: 10.0.0.10}]\n", "vips: [{address: 10.0.0.10, bind: lo}]\n"] {
+        let mut world = World::file(text);
+        world.notify(Input::Begin);
+        world.after(ms(900));
+        assert_eq!(world.roles(), ["10 held 01"], "{text}");
+        world.event(10, EventKind::Conflict, unknown_host(1));
+        assert_eq!((world.roles(), world.binds.len()), (vec!["10 foreign ?".to_owned()], 0), "{text}");
+        let lines = world.after_only(ms(3_500), "announce|write|probe");
+        assert_eq!(lines, ["probe 10"; 3], "{text}: it rests, and waits after the last probe");
+        world.after(ms(2_000));
+        assert_eq!(world.roles(), ["10 held 01"], "{text}");
+    }
+}
+
+#[test]
+fn where_no_host_was_heard_a_vip_is_held_when_one_is() {
+    let mut world = World::file("vips: [{address: 10.0.0.10}]\n");
+    world.is_unheard = true;
+    world.notify(Input::Begin);
+    let lines = world.after_only(Duration::from_secs(20), "log eth0|announce");
+    assert_eq!(lines, ["log eth0 unheard"]);
+    let lines = only(world.notify(Input::Heard(ETH0)), "log eth0|announce|probe");
+    assert_eq!(lines, ["log eth0 heard again"]);
+    let lines = world.after_only(ms(800), "announce");
+    assert_eq!(lines, ["announce 10 01 Taking(0)"]);
+}

@@ -89,6 +89,10 @@ pub(super) struct World {
     results: VecDeque<Outcome>,
     /// The last round of listening that has begun, until a test takes it.
     pub(super) listening: Option<u64>,
+    /// True if no other host is heard on the segment.
+    pub(super) is_unheard: bool,
+    /// The segment on which a host is heard, until the agent knows.
+    heard: Option<u32>,
     /// True if the agent has ended.
     is_over: bool,
     /// The number of results after which the host stops.
@@ -144,6 +148,8 @@ impl World {
             effects: VecDeque::new(),
             results: VecDeque::new(),
             listening: None,
+            is_unheard: false,
+            heard: None,
             is_over: false,
             most: None,
         }
@@ -195,6 +201,8 @@ impl World {
             } else if let Some(outcome) = self.results.pop_front() {
                 self.most = self.most.map(|most| most - 1);
                 self.give(Input::Result(outcome));
+            } else if let Some(segment) = self.heard.take() {
+                self.give(Input::Heard(segment));
             } else if let Some(input) = self.api.serve() {
                 self.give(Input::Cluster(input));
             } else {

@@ -34,7 +34,7 @@ fn holds(host: &mut Host) {
 }
 
 fn probes(host: &mut Host) {
-    host.on(Input::Wanted { key: key(12), often: true });
+    host.on(Input::Wanted { key: key(12), manner: Manner::OFTEN });
     host.receives(event_about(12, EventKind::Sighted, unknown_host(1)));
 }
 

@@ -150,3 +150,82 @@ fn a_vip_that_need_not_wait_any_longer_is_probed_no_longer() {
     assert_eq!(words, ["ended in_use 10: this node does not watch for it any more"]);
     assert_eq!((host.segment.held_back().count(), host.segment.undecided()), (0, 0));
 }
+
+/// Returns an answer to a probe.
+fn answer(kind: EventKind, mac: MacAddr) -> Event {
+    Event { oper: OPER_REPLY, ..event(kind, mac) }
+}
+
+/// Returns a host that has found an address free and holds its VIP, for this many milliseconds.
+fn that_holds(millis: u64) -> Host {
+    let mut host = Host::that_probes();
+    assert_eq!(host.wait(1_000).last().map(String::as_str), Some("free 10"));
+    host.site.source.must_be_free = false;
+    host.on(Input::Freed(&[key(10).addr].into()));
+    host.takes(key(10));
+    host.site.source.must_be_free = true;
+    host.wait(millis);
+    host
+}
+
+#[test]
+fn a_host_that_answers_late_gets_its_address_back() {
+    use EventKind::{Conflict, Contested, Probed};
+    let own = Interface::sample(ETH1, "eth1").mac;
+    let used: &[&str] = &["began in_use 10", "note: in use 10", "late 10", "give back 10"];
+    let late = answer(Conflict, unknown_host(1));
+    let announcement = Event { oper: OPER_REQUEST, ..late };
+    let rows: [(&str, u64, Event, &[&str]); 7] = [
+        ("soon", 100, late, used),
+        ("at the last moment", 1_980, late, used),
+        ("later: a conflict", 2_000, late, &["announce 10 Defence", "began held 10"]),
+        ("an announcement, no answer", 100, announcement, &["announce 10 Defence", "began held 10"]),
+        ("a configured peer", 100, answer(Contested, PEER), used),
+        ("a host that probes", 100, event(Probed, unknown_host(1)), &[]),
+        ("a frame of this host", 100, answer(Conflict, own), &[]),
+    ];
+    for (what, millis, event, expected) in rows {
+        let mut host = that_holds(millis);
+        host.site.source.right = Right::NoClaims;
+        assert_eq!(host.receives(event), expected, "{what}");
+        let gives_back = expected == used;
+        assert_eq!(host.segment.is_probed(&key(10)), gives_back, "{what}");
+        // A full round leaves it so, also if its entry could not be written.
+        host.hold_back(&found(Some(entry(Role::Held, HOLDER, 1))));
+        assert_eq!(host.segment.held_back().count(), usize::from(gives_back), "{what}");
+    }
+}
+
+#[test]
+fn a_hold_of_an_earlier_time_is_not_given_back() {
+    let mut host = Host::new();
+    host.takes(key(10));
+    host.wait(100);
+    let words = host.receives(answer(EventKind::Conflict, unknown_host(1)));
+    assert_eq!(words, ["announce 10 Defence", "began held 10"]);
+}
+
+#[test]
+fn where_no_host_was_heard_a_vip_waits_and_says_so_once() {
+    let mut host = Host::new();
+    host.hold_back(&found(None));
+    host.on(Input::Written);
+    let until = at(35_000);
+    assert_eq!(host.on(Input::Unheard([(ETH0, until)].into())), [""; 0]);
+    let words = host.wait(10_000);
+    assert_eq!(words.iter().filter(|word| *word == "note: unheard").count(), 1, "{words:?}");
+    assert!(words.contains(&"unheard 10".to_owned()) && !words.contains(&"free 10".to_owned()), "{words:?}");
+    host.on(Input::Unheard(BTreeMap::new()));
+    let words = host.wait(700);
+    assert_eq!(words.last().map(String::as_str), Some("free 10"), "{words:?}");
+}
+
+#[test]
+fn vips_are_announced_and_probed_when_hosts_are_heard_again() {
+    let mut host = Host::new();
+    host.takes(key(10));
+    host.wait(20_000);
+    assert_eq!(host.on(Input::HeardAgain(ETH1)), [""; 0], "the VIP is on another interface");
+    assert_eq!(host.on(Input::HeardAgain(ETH0)), ["announce 10 Failover"]);
+    assert_eq!(host.on(Input::Tick), ["probe held 10"]);
+}

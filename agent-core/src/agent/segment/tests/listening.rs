@@ -22,7 +22,7 @@ fn host(state: State) -> Host {
         }
         State::Guards => {}
         State::Probes | State::PutOff => {
-            host.on(Input::Wanted { key: key(10), often: true });
+            host.on(Input::Wanted { key: key(10), manner: Manner::OFTEN });
             host.wait(110);
         }
     }
@@ -92,7 +92,7 @@ fn a_vip_whose_entry_could_not_be_written_is_not_found_free() {
     let mut host = Host::new();
     let failure = Failure { left: Left::Silent, interface: None, error: String::new() };
     host.site.stale.on_tried(|_| true, |_| true, [(key(10).addr, failure)].into());
-    host.on(Input::Wanted { key: key(10), often: true });
+    host.on(Input::Wanted { key: key(10), manner: Manner::OFTEN });
     let words = host.wait(5_000);
     assert!(words.len() > 6 && words.iter().all(|word| word == "probe 10"), "it is probed on: {words:?}");
     host.site.stale.on_tried(|_| true, |_| true, BTreeMap::new());
@@ -164,7 +164,7 @@ fn the_probes_of_a_wanted_address_begin_anew_with_the_carrier() {
 #[test]
 fn an_ipv6_address_is_received_in_its_group_from_its_first_probe_to_its_last() {
     let mut host = Host::new();
-    assert_eq!(host.on(Input::Wanted { key: v6(), often: true }), ["groups 16"]);
+    assert_eq!(host.on(Input::Wanted { key: v6(), manner: Manner::OFTEN }), ["groups 16"]);
     assert_eq!(host.on(Input::Unwanted(v6().addr)), ["groups 16"]);
 }
 
@@ -181,7 +181,7 @@ fn the_end_of_an_entry_ends_the_conflict_about_it() {
 fn a_probe_that_could_not_be_sent_is_sent_again() {
     let probes = |failures: usize| {
         let mut host = Host::new();
-        host.on(Input::Wanted { key: key(10), often: true });
+        host.on(Input::Wanted { key: key(10), manner: Manner::OFTEN });
         let mut probes = 0;
         loop {
             for word in host.wait(10) {

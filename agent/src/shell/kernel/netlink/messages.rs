@@ -148,10 +148,12 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let mut port_kind = String::new();
     let mut data: &[u8] = &[];
     let mut xdp_programs = Vec::new();
+    let mut carrier_losses = 0;
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
             libc::IFLA_IFNAME => name = Some(text(value)),
             libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),
+            libc::IFLA_CARRIER_DOWN_COUNT => carrier_losses = u32_at(value, 0).unwrap_or_default(),
             libc::IFLA_MASTER => master = u32_at(value, 0),
             libc::IFLA_LINK => link = u32_at(value, 0),
             libc::IFLA_LINK_NETNSID => elsewhere = true,
@@ -194,6 +196,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         loopback: has(flags, libc::IFF_LOOPBACK),
         up: has(flags, libc::IFF_UP),
         carrier: has(flags, libc::IFF_LOWER_UP),
+        carrier_losses,
         master,
         lower,
         vlan,

@@ -103,6 +103,8 @@ fn links_are_observed_with_kind_master_carrier_mac_addresses_and_routes() {
         let expected = Interface {
             mac: MacAddr([2, 0, 0, 0, 0, 0x0a]),
             kind: "veth".to_owned(),
+            // A veth begins with a loss: it is made without carrier.
+            carrier_losses: 1,
             addresses: ["192.0.2.1/24", "198.51.100.1/25"].map(|net| net.parse().expect("a net")).to_vec(),
             ..Interface::sample(index, "v0")
         };
@@ -115,6 +117,20 @@ fn links_are_observed_with_kind_master_carrier_mac_addresses_and_routes() {
             metric: 0,
         };
         assert_eq!(view.routes, [route("192.0.2.0/24"), route("198.51.100.0/25")]);
+
+        // The carrier is back before anyone looks.
+        lan.set(LinkUnspec::new_with_index(port).down().build()).await;
+        lan.up("v1").await;
+        let netlink = Netlink::connect().expect("a subscription");
+        let has_lost = async || {
+            let v0 = interface(&self::view(&netlink).await, "v0").clone();
+            v0.carrier && v0.carrier_losses == 2
+        };
+        let deadline = std::time::Instant::now() + Duration::from_secs(5);
+        while !has_lost().await {
+            assert!(std::time::Instant::now() < deadline, "a short loss is counted");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
     });
 }
 

@@ -124,8 +124,9 @@ impl World {
             | Effect::ProbeHeld { .. }
             | Effect::Cluster(_)
             | Effect::Log(_) => return None,
-            Effect::Listen { round, .. } => {
+            Effect::Listen { segment, round, .. } => {
                 self.listening = Some(round);
+                self.heard = (!self.is_unheard).then_some(segment);
                 return None;
             }
             Effect::Stopped(_) | Effect::NotAlone(_) => {
