@@ -231,6 +231,11 @@ impl Proving {
         self.segments.get(&segment).map_or(earlier, |it| it.proof)
     }
 
+    /// Returns true if [`Event::Heard`] would change anything. The program may report very many frames.
+    pub fn awaits_hosts(&self, segment: u32) -> bool {
+        self.segments.get(&segment).is_some_and(|it| it.hearing.is_news())
+    }
+
     /// Returns the segments on which no other host was heard since their links came up, with the
     /// times until which silence proves nothing there.
     pub fn unheard(&self) -> BTreeMap<u32, Monotonic> {

@@ -142,15 +142,17 @@ impl Host {
     /// Adds a default route. An agent asks the gateway in its rounds of listening, so that its segment
     /// is heard at once.
     pub fn add_gateway(&self, gateway: impl Into<IpAddr>) -> Result<()> {
-        let mut route = self.command("ip");
-        route.args(["route", "add", "default", "via", &gateway.into().to_string()]);
-        output_of(route).map(drop).with_context(|| format!("on host {}", self.name()))
+        self.route(&["add", "default", "via", &gateway.into().to_string()])
     }
 
     pub fn remove_gateway(&self) -> Result<()> {
+        self.route(&["del", "default"])
+    }
+
+    fn route(&self, arguments: &[&str]) -> Result<()> {
         let mut route = self.command("ip");
-        route.args(["route", "del", "default"]);
-        output_of(route).map(drop).with_context(|| format!("on host {}", self.name()))
+        route.arg("route").args(arguments);
+        self.here(output_of(route)).map(drop)
     }
 
     pub fn delete_address(&self, interface: &str, address: impl Into<IpNet>) -> Result<()> {

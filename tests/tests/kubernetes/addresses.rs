@@ -7,7 +7,6 @@ use vipward_tests::{
     agent::{VIP, ip},
     cluster::{ClusterOptions, N2, PATIENCE, SEGMENT, ServiceSpec, scenario},
     frames::Family,
-    kit::output_of,
 };
 
 #[test]
@@ -18,9 +17,7 @@ fn addresses_that_others_need_are_refused_with_the_reason_and_never_answered_nor
         cluster.wait_until_all_renew()?;
         for id in cluster.ids() {
             for gateway in gateways {
-                let mut route = cluster.member(id)?.host.command("ip");
-                route.args(["route", "add", "default", "via", &gateway.to_string()]);
-                output_of(route)?;
+                cluster.member(id)?.host.add_gateway(gateway)?;
             }
         }
         let api = *cluster.forwarder.address().ip();

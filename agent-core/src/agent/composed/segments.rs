@@ -103,9 +103,10 @@ impl Agent {
             self.on_segment(Input::Program(event), now);
         }
         let context = self.context(now);
-        let heard = events.iter().filter(|event| !context.is_own(event)).map(|event| event.ifindex);
-        for segment in heard.collect::<BTreeSet<_>>() {
-            self.notify_proving(proving::Event::Heard { segment }, now);
+        let awaits_hosts = |event: &&Event| self.visibility.proving.awaits_hosts(event.ifindex);
+        let heard = events.iter().filter(awaits_hosts).filter(|event| !context.is_own(event));
+        for segment in heard.map(|event| event.ifindex).collect::<BTreeSet<_>>() {
+            self.on_heard(segment, now);
         }
         for event in events {
             let (key, mac) = (event.key(), MacAddr(event.sha));
@@ -145,7 +146,7 @@ impl Agent {
         self.on_segment(Input::Notices { notices: &changed.notices, lost_since, at }, now);
     }
 
-    /// Handles the first frame of another host in a round of listening.
+    /// Handles a frame of another host: the first in a round of listening, or one that the program reports.
     pub(super) fn on_heard(&mut self, segment: u32, now: Monotonic) {
         self.notify_proving(proving::Event::Heard { segment }, now);
     }

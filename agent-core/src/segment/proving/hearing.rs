@@ -51,6 +51,11 @@ impl Hearing {
         is_again
     }
 
+    /// Returns true if a frame of another host would change anything.
+    pub(super) fn is_news(&self) -> bool {
+        !self.heard || self.is_silent
+    }
+
     pub(super) fn hear_nothing(&mut self) {
         self.is_silent = true;
     }
