@@ -102,6 +102,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
     for (what, seen, of, among) in tally.shares() {
         let among = match among {
             Among::Ordinary => "schedules without a controller",
+            Among::Host => "schedules with such a host",
             Among::Wire => "schedules with wire failover",
             Among::Controller => "schedules with a controller",
         };

@@ -81,12 +81,14 @@ impl World {
         let (robbed, last) = host.robbed;
         host.robbed =
             (robbed + last.map_or(Duration::ZERO, |last| self.now.since(last)), answering.map(|_| self.now));
-        // The next agent does not know that the hold was provisional.
+        // The next agent, and a node that takes over, do not know that the hold was provisional.
         let was_killed = |node: usize| {
             let process = self.nodes[node].process.as_ref();
             process.is_none_or(|process| self.now.since(process.began) <= host.robbed.0)
         };
-        host.is_void |= !host.late.is_zero() && answering.is_some_and(was_killed);
+        let first = answering.map(|node| *host.robbed_by.get_or_insert(node));
+        let is_over = answering.is_some_and(was_killed) || first != answering;
+        host.is_void |= !host.late.is_zero() && is_over;
         self.network.hosts[vip] = Some(host);
         if host.is_void {
             return;

@@ -36,6 +36,7 @@ impl World {
                 since: self.now,
                 away: At::default(),
                 late,
+                robbed_by: None,
                 robbed: (Duration::ZERO, None),
                 is_void: false,
             });

@@ -74,7 +74,9 @@ pub(crate) struct Host {
     pub(crate) away: At,
     /// The time after which it answers a request.
     pub(crate) late: Duration,
-    /// The time for which nodes have answered for its address, and the last time at which one did.
+    /// The first node that has answered for its address.
+    pub(crate) robbed_by: Option<usize>,
+    /// The time for which nodes have, and the last time at which one did.
     pub(crate) robbed: (Duration, Option<At>),
     /// True if a node took the VIP because the host's frames had not reached it.
     pub(crate) is_void: bool,

@@ -63,6 +63,8 @@ pub struct Facts {
 pub enum Among {
     /// Those without a controller.
     Ordinary,
+    /// Those in which a host got the address of a VIP.
+    Host,
     /// Those with wire failover.
     Wire,
     Controller,
@@ -80,7 +82,7 @@ const SHARES: [(Among, &str, Happened); 22] = [
     (Among::Ordinary, "a refused entry", |it| it.refused),
     (Among::Ordinary, "a stranger's Service", |it| it.strangers),
     (Among::Ordinary, "a host with a VIP's address", |it| it.hosts),
-    (Among::Ordinary, "one that answers late", |it| it.late_hosts),
+    (Among::Host, "one that answers late", |it| it.late_hosts),
     (Among::Ordinary, "a token that lied", |it| it.lies),
     (Among::Ordinary, "a refused write of an agent", |it| it.denied),
     (Among::Wire, "voters that agreed", |it| it.suspected),
@@ -99,6 +101,7 @@ const SHARES: [(Among, &str, Happened); 22] = [
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     pub runs: u64,
+    hosts: u64,
     wire: u64,
     controller: u64,
     seen: [u64; SHARES.len()],
@@ -114,6 +117,7 @@ impl From<Facts> for Tally {
     fn from(facts: Facts) -> Self {
         Self {
             runs: 1,
+            hosts: facts.hosts.into(),
             wire: facts.wire.into(),
             controller: facts.controller.into(),
             seen: SHARES.map(|(.., happened)| happened(&facts).into()),
@@ -127,6 +131,7 @@ impl From<Facts> for Tally {
 impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.runs += other.runs;
+        self.hosts += other.hosts;
         self.wire += other.wire;
         self.controller += other.controller;
         self.seen.iter_mut().zip(other.seen).for_each(|(seen, more)| *seen += more);
@@ -142,6 +147,7 @@ impl Tally {
         SHARES.iter().zip(self.seen).map(|((among, what, _), seen)| {
             let of = match among {
                 Among::Ordinary => self.runs - self.controller,
+                Among::Host => self.hosts,
                 Among::Wire => self.wire,
                 Among::Controller => self.controller,
             };
