@@ -18,6 +18,8 @@ use rtnetlink::{LinkBond, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth};
 use super::netns::NetNs;
 use crate::{frames::Mac, kit::wait_until};
 
+/// Unit of a bridge's times (`USER_HZ`).
+const TICKS_PER_SECOND: u64 = 100;
 /// Time limit for a link to become ready: the kernel's link watcher may be a second late.
 const READY_LIMIT: Duration = Duration::from_secs(10);
 
@@ -225,6 +227,17 @@ impl NetNs {
             .build();
         self.netlink(async |handle| handle.link().add(bridge).execute().await)
             .with_context(|| format!("failed to make bridge {name}"))
+    }
+
+    /// Turns the spanning tree of a bridge on. Its ports pass frames when they have listened and learnt
+    /// for `forward_delay` each, which is 2 s to 30 s.
+    pub fn span_tree(&self, bridge: &str, forward_delay: Duration) -> Result<()> {
+        let delay =
+            u32::try_from(forward_delay.as_secs() * TICKS_PER_SECOND).context("the delay is too long")?;
+        let change =
+            LinkBridge::new(bridge).stp_state(BridgeStpState::KernelStp).forward_delay(delay).build();
+        self.netlink(async |handle| handle.link().change(change).execute().await)
+            .with_context(|| format!("failed to turn on the spanning tree of {bridge}"))
     }
 
     /// Makes a veth from here to `far`. Each end is created

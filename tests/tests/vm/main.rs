@@ -9,6 +9,7 @@ mod proving;
 mod receiving;
 mod scenarios;
 mod segment;
+mod spanning_tree;
 mod takeovers;
 mod verifier;
 mod vlans;

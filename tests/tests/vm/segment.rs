@@ -1,5 +1,7 @@
 //! A client and a node on one segment, where the node has a link of one kind on its NICs.
 
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use serde_json::Value;
 use vipward_tests::{
@@ -190,6 +192,24 @@ impl Segment {
         node.add_gateway(std::net::Ipv4Addr::new(192, 0, 2, 1))?;
         let parent_first = matches!(kind, Kind::VlanLater | Kind::MacvlanLater);
         Ok(Self { client, at_client, node, at_node, layers, parent_first, bpffs: Bpffs::mount()?, nics })
+    }
+
+    /// Makes the client's NIC the port of a bridge with a spanning tree, which gets the client's
+    /// addresses. The port comes up anew, and listens and learns for the delay each.
+    pub(crate) fn make_client_a_bridge(&mut self, forward_delay: Duration) -> Result<()> {
+        let (host, nic, bridge) = (&self.client, self.at_client, Layer::Bridge.name());
+        for family in Family::BOTH {
+            host.delete_address(nic, family.net(1))?;
+        }
+        host.set_up(nic, false)?;
+        // A port of a switch says nothing of its own.
+        host.namespace().set_ipv6(nic, false)?;
+        Layer::Bridge.add(host.namespace(), nic)?;
+        host.namespace().span_tree(bridge, forward_delay)?;
+        host.set_up(bridge, true)?;
+        host.set_up(nic, true)?;
+        self.at_client = bridge;
+        add_addresses(host, bridge, 1)
     }
 
     /// Starts an agent with a file, and does not wait.
