@@ -93,13 +93,19 @@ impl Stack {
         self.0.first().is_some_and(|link| link.receives)
     }
 
-    /// Returns true if one of the links has come up since an earlier observation.
+    /// Returns true if one of the links has come up since an earlier observation. A port does not count
+    /// while another one of the same bond, team or bridge has been up all the time.
     fn has_come_up(&self, before: &Self) -> bool {
-        self.0.iter().any(|link| {
+        let stayed_up = |link: &Link| {
             let before = before.0.iter().find(|it| it.index == link.index);
             let was_up = |it: &Link| it.receives && it.carrier_losses == link.carrier_losses;
-            link.receives && !before.is_some_and(was_up)
-        })
+            link.receives && before.is_some_and(was_up)
+        };
+        let is_carried = |link: &Link| {
+            let mut others = self.0.iter().filter(|it| it.master.is_some() && it.master == link.master);
+            others.any(stayed_up)
+        };
+        self.0.iter().any(|link| link.receives && !stayed_up(link) && !is_carried(link))
     }
 }
 

@@ -166,25 +166,28 @@ fn after_the_link_came_up_rounds_follow_one_another_until_a_host_is_heard() {
 fn a_link_that_was_down_has_to_be_heard_again() {
     let mut dark = view();
     dark.interfaces.get_mut(&SEGMENT).expect("vlan0").carrier = false;
-    let lost = |index: u32| {
+    let lost = |indices: &[u32]| {
         let mut view = view();
-        view.interfaces.get_mut(&index).expect("it is there").carrier_losses = 1;
+        for index in indices {
+            view.interfaces.get_mut(index).expect("it is there").carrier_losses = 1;
+        }
         observed(stack_of(&view))
     };
-    let ways: [(&str, &[Event], bool); 4] = [
-        ("observed", &[observed(stack_of(&dark)), observed(stack_of(&view()))], true),
-        ("it was up again at once", &[lost(SEGMENT)], true),
-        ("a port of the bond below", &[lost(1)], true),
-        ("another interface", &[lost(9)], false),
+    let ways: [(&str, &[Event], [bool; 2]); 5] = [
+        ("observed", &[observed(stack_of(&dark)), observed(stack_of(&view()))], [true, true]),
+        ("it was up again at once", &[lost(&[SEGMENT])], [true, true]),
+        ("both ports of the bond below", &[lost(&[1, 2])], [true, true]),
+        ("one of them", &[lost(&[1])], [false, true]),
+        ("another interface", &[lost(&[9])], [false, false]),
     ];
-    for (what, events, is_unheard) in ways {
+    for (what, events, [is_unheard, is_proved_anew]) in ways {
         let mut proving = begun(Proof::Unproven);
         assert_eq!(end(&mut proving, SEES, 1), [found(Proof::Unproven, Proof::Proven, SEES)]);
         let commands: Vec<_> =
             events.iter().flat_map(|event| proving.on_event(event.clone(), at(50))).collect();
         let listens = commands.iter().any(|command| matches!(command, Listen { .. }));
         let until = is_unheard.then(|| at(50 + 35));
-        assert_eq!((proving.unheard().get(&SEGMENT).copied(), listens), (until, is_unheard), "{what}");
+        assert_eq!((proving.unheard().get(&SEGMENT).copied(), listens), (until, is_proved_anew), "{what}");
     }
 }
 

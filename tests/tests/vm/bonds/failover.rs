@@ -90,6 +90,8 @@ fn scene(machine: &Machine, kind: Top) -> Result<(Cables, Agent, Wire)> {
         host.add_address(ON_VLAN, format!("198.51.100.{last}/24").parse::<ipnet::IpNet>()?)?;
         host.add_address(ON_VLAN, format!("2001:db8:1::{last}/64").parse::<ipnet::IpNet>()?)?;
     }
+    // The agent hears a host on the VLAN.
+    cables.node.add_gateway(Ipv4Addr::new(198, 51, 100, 1))?;
     cables.client.namespace().snoop_mld(FAR)?;
     let vips = vips().map(|vip| format!("{{address: '{vip}'}}"));
     let agent = cables.agent(&format!("{CONFIG}vips: [{}]\n", vips.join(", ")))?;
