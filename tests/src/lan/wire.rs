@@ -78,17 +78,18 @@ impl Wire {
 
     /// Opens an interface of a namespace as [`Wire::open_all`] does.
     pub(super) fn open_all_in(namespace: &NetNs, interface: &str) -> Result<Self> {
-        let index = namespace.link(interface)?.index;
-        let socket = namespace.run(|| packet_socket(index, Receives::All));
-        let socket = socket.with_context(|| format!("failed to open a packet socket on {interface}"))?;
-        Ok(Self { socket })
+        Self::open_receiving_in(namespace, interface, Receives::All)
     }
 
     fn open_receiving(host: &Host, interface: &str, receives: Receives) -> Result<Self> {
-        let index = host.link(interface)?.index;
-        let socket = host.run(|| packet_socket(index, receives));
-        let socket = socket
-            .with_context(|| format!("failed to open a packet socket on {interface} of {}", host.name()))?;
+        Self::open_receiving_in(host.namespace(), interface, receives)
+            .with_context(|| format!("on host {}", host.name()))
+    }
+
+    fn open_receiving_in(namespace: &NetNs, interface: &str, receives: Receives) -> Result<Self> {
+        let index = namespace.link(interface)?.index;
+        let socket = namespace.run(|| packet_socket(index, receives));
+        let socket = socket.with_context(|| format!("failed to open a packet socket on {interface}"))?;
         Ok(Self { socket })
     }
 
