@@ -126,7 +126,7 @@ impl Segment {
             }
             Input::Unheard(unheard) => {
                 self.noted.retain(|ifindex| unheard.contains_key(ifindex));
-                self.provisional.on_unheard(unheard.keys().copied().collect(), context.now);
+                self.provisional.on_heard(|ifindex| !unheard.contains_key(&ifindex), context.now);
                 self.probe(probing::Event::Unheard(unheard), context);
             }
             Input::HeardAgain(ifindex) => {
@@ -192,6 +192,12 @@ impl Segment {
     /// Returns the next round of each announced VIP, and its time.
     pub fn rounds(&self) -> impl Iterator<Item = (&VipKey, Round, Monotonic)> {
         self.announcer.schedule_of_all()
+    }
+
+    /// Returns the interfaces on which no other host was heard since their links came up, with the times
+    /// until which silence proves nothing there.
+    pub(super) fn unheard(&self) -> &BTreeMap<u32, Monotonic> {
+        self.prober.unheard()
     }
 
     /// Returns true if a VIP was taken back. Its entry answers even after the lease deadline.
@@ -374,7 +380,8 @@ impl Segment {
         if let Some(event) = event {
             match event {
                 announce::Event::Taken { .. } => {
-                    self.provisional.on_taken(key, context.now);
+                    let is_unheard = self.unheard().contains_key(&key.ifindex);
+                    self.provisional.on_taken(key, is_unheard, context.now);
                     self.effects.push(Effect::Taken(key));
                 }
                 announce::Event::Released { .. } => self.provisional.forget(key),

@@ -17,8 +17,6 @@ pub(super) struct Visibility {
     pub(super) segments: BTreeSet<u32>,
     /// The segments on which a round of listening is under way, with its number.
     pub(super) listening: BTreeMap<u32, u64>,
-    /// The segments on which no other host was heard, as the segments' machine has them.
-    pub(super) unheard: BTreeMap<u32, Monotonic>,
     /// VIPs with entries that have changed since those rounds began.
     pub(super) changed: BTreeSet<IpAddr>,
 }
@@ -29,7 +27,6 @@ impl Visibility {
             proving: Proving::start(proofs),
             segments: BTreeSet::new(),
             listening: BTreeMap::new(),
-            unheard: BTreeMap::new(),
             changed: BTreeSet::new(),
         }
     }

@@ -258,6 +258,11 @@ impl Prober {
         true
     }
 
+    /// Returns the interfaces of the last [`Event::Unheard`].
+    pub fn unheard(&self) -> &BTreeMap<u32, Monotonic> {
+        &self.unheard
+    }
+
     /// Returns true if this address was found in use, and was not found free since.
     pub fn is_in_use(&self, key: &VipKey) -> bool {
         self.asked.get(key).is_some_and(|asked| asked.conflicts > 0)

@@ -10,10 +10,7 @@
 //! |a host was heard|[`ANNOUNCE_WAIT`] after the VIP was taken|
 //! |no other host was heard|[`ANNOUNCE_WAIT`] after one is heard|
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::VipKey;
 
@@ -39,8 +36,6 @@ enum Phase {
 #[derive(Debug, Default)]
 pub struct Provisional {
     phases: BTreeMap<VipKey, Phase>,
-    /// The interfaces on which no other host was heard.
-    unheard: BTreeSet<u32>,
 }
 
 impl Provisional {
@@ -49,9 +44,8 @@ impl Provisional {
         self.phases.insert(key, Phase::Free(now));
     }
 
-    /// Records that this node has begun to hold a VIP.
-    pub fn on_taken(&mut self, key: VipKey, now: Monotonic) {
-        let is_unheard = self.unheard.contains(&key.ifindex);
+    /// Records that this node has begun to hold a VIP, on a segment where no other host was heard or one was.
+    pub fn on_taken(&mut self, key: VipKey, is_unheard: bool, now: Monotonic) {
         if let Some(phase) = self.phases.get_mut(&key).filter(|phase| matches!(phase, Phase::Free(_))) {
             *phase = if is_unheard { Phase::InSilence } else { Phase::Until(now + ANNOUNCE_WAIT) };
         }
@@ -62,11 +56,10 @@ impl Provisional {
         self.phases.remove(&key);
     }
 
-    /// Records on which interfaces no other host was heard.
-    pub fn on_unheard(&mut self, unheard: BTreeSet<u32>, now: Monotonic) {
-        self.unheard = unheard;
+    /// Records on which interfaces another host was heard.
+    pub fn on_heard(&mut self, is_heard: impl Fn(u32) -> bool, now: Monotonic) {
         for (key, phase) in &mut self.phases {
-            if *phase == Phase::InSilence && !self.unheard.contains(&key.ifindex) {
+            if *phase == Phase::InSilence && is_heard(key.ifindex) {
                 *phase = Phase::Until(now + ANNOUNCE_WAIT);
             }
         }

@@ -164,8 +164,7 @@ impl Agent {
     fn notify_proving(&mut self, event: proving::Event, now: Monotonic) {
         let commands = self.visibility.proving.on_event(event, now);
         let unheard = self.visibility.proving.unheard();
-        if unheard != self.visibility.unheard {
-            self.visibility.unheard.clone_from(&unheard);
+        if unheard != *self.segment.unheard() {
             self.on_segment(Input::Unheard(unheard), now);
         }
         for command in commands {

@@ -31,15 +31,17 @@ fn a_hold_is_provisional_until_a_late_answer_would_have_come() {
     for (what, steps, expected) in rows {
         let mut holds = Provisional::default();
         let mut steps = steps.iter().peekable();
-        let mut for_good = None;
+        let (mut is_unheard, mut for_good) = (false, None);
         for millis in (0..=60_000).step_by(100) {
             while let Some((_, step)) = steps.next_if(|(time, _)| *time <= millis) {
                 match step {
                     Free => holds.on_free(key(1), at(millis)),
-                    Taken => holds.on_taken(key(1), at(millis)),
+                    Taken => holds.on_taken(key(1), is_unheard, at(millis)),
                     Released => holds.forget(key(1)),
-                    Unheard => holds.on_unheard([key(1).ifindex].into(), at(millis)),
-                    Heard => holds.on_unheard(BTreeSet::new(), at(millis)),
+                    Unheard | Heard => {
+                        is_unheard = matches!(step, Unheard);
+                        holds.on_heard(|_| !is_unheard, at(millis));
+                    }
                 }
             }
             holds.on_tick(at(millis));
@@ -56,6 +58,6 @@ fn a_result_that_no_take_follows_is_forgotten() {
     let mut holds = Provisional::default();
     holds.on_free(key(1), at(0));
     holds.on_tick(at(60_000));
-    holds.on_taken(key(1), at(60_000));
+    holds.on_taken(key(1), false, at(60_000));
     assert!(!holds.contains(&key(1), at(60_000)), "it was taken for another reason");
 }
