@@ -77,12 +77,12 @@ pub use nd::{
 };
 pub use question::{Question, Reach};
 pub use segment::{
-    MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, Peer, PeerKey, Proof, RECEIVED_SLOTS, received_slot,
+    MAX_OWN_MACS, MAX_PEERS, OwnMac, OwnMacKey, Peer, PeerKey, Proof, RECEIVED_SLOTS, Twin, received_slot,
 };
 pub use siphash::SipKey;
 pub use vip::{
-    DEFAULT_MAX_VIPS, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipKeyV4, VipKeyV6,
-    Yield, YieldTotal,
+    DEFAULT_MAX_VIPS, Role, SeenEntry, VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipFault, VipKey, VipKeyV4,
+    VipKeyV6, Yield, YieldTotal,
 };
 pub use vlan::{ETHERTYPE_8021AD, ETHERTYPE_8021Q, MAX_VLANS, VlanDevice, VlanKey, VlanTag, VlanTags};
 pub use wire::{

@@ -2,6 +2,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::mac::MacAddr;
+
 pub const MAX_OWN_MACS: u32 = 1_024;
 /// The number of counts of `received`.
 pub const RECEIVED_SLOTS: u32 = 1_024;
@@ -18,9 +20,40 @@ pinned! {
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
     pub struct OwnMac {
         pub mac: [u8; 6],
-        /// The number of a [`Proof`]. The program does not read it.
+        /// The number of a [`Proof`], and 256 times that of a [`Twin`]. The program does not read it.
         pub proof: u16,
     }
+}
+
+impl OwnMac {
+    pub const fn new(mac: MacAddr, proof: Proof, twin: Twin) -> Self {
+        Self { mac: mac.0, proof: proof as u16 | (twin as u16) << 8 }
+    }
+
+    pub const fn proof(&self) -> Proof {
+        Proof::from_number(self.proof & 0xff)
+    }
+
+    pub const fn twin(&self) -> Twin {
+        match self.proof >> 8 {
+            1 => Twin::Loop,
+            2 => Twin::Clone,
+            _ => Twin::None,
+        }
+    }
+}
+
+/// The agent's finding why frames with this host's own MAC come from a segment.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[repr(u16)]
+pub enum Twin {
+    /// None come, or a switch sends this host's own frames back once.
+    #[default]
+    None = 0,
+    /// The network repeats the frames.
+    Loop = 1,
+    /// Another machine has the MAC.
+    Clone = 2,
 }
 
 const _: () = assert!(size_of::<OwnMac>() == 8);

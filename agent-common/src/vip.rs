@@ -110,13 +110,52 @@ pinned! {
         pub role: Role,
         /// The index into `vip_state`, and into `vip_counters` when below [`VIP_COUNTER_SLOTS`].
         pub slot: u32,
-        /// The end of a handover (`CLOCK_MONOTONIC`), after which the entry counts as foreign; 0 in
-        /// other roles.
+        /// The end of a handover (`CLOCK_MONOTONIC`), after which the entry counts as foreign. In a
+        /// held entry, the number of a [`VipFault`], which the program does not read. 0 for none.
         pub until_ns: u64,
     }
 }
 
 const _: () = assert!(size_of::<VipEntry>() == 24);
+
+/// The agent's finding that clients do not reach a VIP, although the program answers for it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[repr(u64)]
+pub enum VipFault {
+    /// The network drops the frames that this host sends from the VIP.
+    Unheard = 1,
+    /// The network does not pass requests for the VIP to this host.
+    Blind = 2,
+}
+
+impl VipFault {
+    pub const ALL: [Self; 2] = [Self::Unheard, Self::Blind];
+
+    /// Returns the fault with this number. Another agent's unknown finding is none.
+    pub const fn from_number(number: u64) -> Option<Self> {
+        match number {
+            1 => Some(Self::Unheard),
+            2 => Some(Self::Blind),
+            _ => None,
+        }
+    }
+
+    /// Returns the sentence of people who look for the cause.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Unheard => "unheard: the network drops what this host sends from it",
+            Self::Blind => "blind: the network passes no requests for it to this host",
+        }
+    }
+
+    /// Returns its name in one word.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Unheard => "unheard",
+            Self::Blind => "blind",
+        }
+    }
+}
 
 /// The MAC to which an entry of one generation was yielded. It is one
 /// aligned word, which is read and replaced as a whole.
@@ -158,9 +197,25 @@ pub struct SeenEntry {
     pub mac: MacAddr,
     /// True if the program has yielded the VIP, to that MAC.
     pub yielded: bool,
+    /// The agent's finding about a held VIP.
+    pub fault: Option<VipFault>,
 }
 
 impl VipEntry {
+    /// Returns the agent's finding about a held VIP.
+    pub fn fault(&self) -> Option<VipFault> {
+        matches!(self.role, Role::Held).then_some(self.until_ns).and_then(VipFault::from_number)
+    }
+
+    /// Returns the entry with another finding, if it is held.
+    #[must_use]
+    pub fn with_fault(self, fault: Option<VipFault>) -> Self {
+        match self.role {
+            Role::Held => Self { until_ns: fault.map_or(0, |fault| fault as u64), ..self },
+            Role::Handover | Role::Foreign => self,
+        }
+    }
+
     /// Returns the entry as the program sees it at `now_ns` (`CLOCK_MONOTONIC`, or the coarse one).
     /// `recorded` is the yield in `vip_state` at the entry's slot.
     pub fn as_seen(&self, recorded: Yield, now_ns: u64) -> SeenEntry {
@@ -170,6 +225,7 @@ impl VipEntry {
             role: if yielded_to.is_some() || is_over { Role::Foreign } else { self.role },
             mac: yielded_to.unwrap_or(MacAddr(self.mac)),
             yielded: yielded_to.is_some(),
+            fault: self.fault().filter(|_| yielded_to.is_none()),
         }
     }
 }

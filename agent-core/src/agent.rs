@@ -39,7 +39,8 @@ pub use self::{
     effect::{Cluster as ClusterEffect, Effect, HeldVip, Line, Reading, Request},
     file::File as FileSource,
     input::{
-        Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Readout, Unwritten,
+        Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Readout, Stated,
+        Unwritten,
     },
     shared::Shared,
     source::Source,

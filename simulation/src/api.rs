@@ -396,7 +396,7 @@ impl Api {
     }
 
     fn write_lease(&mut self, from: usize, write: &LeaseWrite) -> Outcome<LeaseRecord> {
-        let record = LeaseRecord {
+        let mut record = LeaseRecord {
             node: write.node.clone(),
             version: Version::from("0"),
             session: write.session,
@@ -407,6 +407,9 @@ impl Api {
             wire: write.wire.clone(),
             proxy: write.proxy.clone(),
         };
+        if self.sabotage == Some(Sabotage::NoRests) {
+            record.interfaces.iter_mut().for_each(|interface| interface.last_for.clear());
+        }
         let is_own = names::node_index(&write.node) == Some(from);
         let current = self.leases.get(&write.node).map(|record| &record.version);
         let takes_any = !is_own && self.sabotage == Some(Sabotage::NoVersion);

@@ -9,6 +9,7 @@ mod quiet;
 mod restored;
 mod safety;
 mod tenants;
+mod unheard;
 mod wire;
 
 use crate::world::World;
@@ -24,6 +25,7 @@ impl World {
             self.check_dark(vip);
             self.check_begun(vip);
             self.check_goes_on(vip);
+            self.check_wandering(vip);
         }
         self.check_mild();
         self.check_maps();
@@ -38,6 +40,7 @@ impl World {
             self.check_host(vip);
             self.check_dark(vip);
             self.check_delivered(vip);
+            self.check_unheard(vip);
             self.guard(vip);
         }
         self.check_announced();

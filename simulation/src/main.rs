@@ -103,6 +103,7 @@ fn conclude(args: &Args, outcome: &Outcome) -> Result<bool> {
         let among = match among {
             Among::Ordinary => "schedules without a controller",
             Among::Host => "schedules with such a host",
+            Among::Filter => "schedules with a filter",
             Among::Wire => "schedules with wire failover",
             Among::Controller => "schedules with a controller",
         };

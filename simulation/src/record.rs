@@ -6,7 +6,7 @@ mod tenants;
 pub(crate) mod trace;
 mod wire;
 
-use std::{fmt, time::Duration};
+use std::{collections::BTreeSet, fmt, time::Duration};
 
 use vipward_core::{
     agent::Effect,
@@ -101,6 +101,17 @@ pub(crate) struct Rest {
     pub(crate) done: bool,
 }
 
+/// The VIPs in whose names no host hears their holders.
+#[derive(Debug)]
+pub(crate) struct Unheard {
+    /// Per VIP: since when its holder knows.
+    pub(crate) since: Vec<Option<At>>,
+    /// Per VIP: the last holder.
+    pub(crate) holders: Vec<Option<NodeName>>,
+    /// The moves for that: the VIP, the new holder, and the number of disturbances before it.
+    pub(crate) moved: BTreeSet<(usize, NodeName, u32)>,
+}
+
 /// The record of a run.
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -115,6 +126,7 @@ pub(crate) struct Record {
     pub(crate) dark: Vec<Option<(At, Duration)>>,
     /// Per VIP: since when it is where no proxy delivers.
     pub(crate) undelivered: Vec<Option<At>>,
+    pub(crate) unheard: Unheard,
     /// Per VIP: the last time when its claim's holder changed.
     pub(crate) changed_hands: Vec<At>,
     /// Per node: the time of the last change of its Lease.
@@ -145,6 +157,7 @@ impl Record {
             reached: vec![vec![vec![false; nodes]; nodes]; vips],
             dark: vec![None; vips],
             undelivered: vec![None; vips],
+            unheard: Unheard { since: vec![None; vips], holders: vec![None; vips], moved: BTreeSet::new() },
             changed_hands: vec![At::default(); vips],
             leases: vec![At::default(); nodes],
             notified_check: vec![At::default(); vips],

@@ -3,6 +3,7 @@
 mod agent;
 mod desk;
 mod effects;
+mod egress;
 mod electing;
 mod hosts;
 mod leader;
@@ -155,8 +156,11 @@ impl World {
             Happening::ProxyAnswer { node, life, target, answer } => {
                 self.proxy_answers(node, life, target, answer);
             }
+            Happening::HalfListened { node, life, segment, round } => {
+                self.half_listened(node, life, segment, round);
+            }
             Happening::Listened { node, life, segment, round } => self.listened(node, life, segment, round),
-            Happening::Heard { node, life, segment } => self.heard(node, life, segment),
+            Happening::Heard { node, life, segment, round } => self.heard(node, life, segment, round),
             Happening::HostAnswer { segment, vip, frame } => self.host_answers(segment, vip, frame),
             Happening::Arrive(flight) => self.arrive(flight),
             Happening::Answer(flight) => self.answered(flight),

@@ -107,8 +107,19 @@ fn what_is_left_out_once_is_missed() {
 /// One is not missed: the next one does its work, or the agent reads the maps again half a minute later.
 #[test]
 fn what_is_left_out_always_is_missed_if_another_makes_up_for_one() {
-    let all =
-        [PutPeer, RemovePeer, PutOwnMac, SetDeadline, LaterRound, Probe, Moved, Sighted, SeenLease, Deadline];
+    let all = [
+        PutPeer,
+        RemovePeer,
+        PutOwnMac,
+        SetDeadline,
+        LaterRound,
+        Probe,
+        AskHost,
+        Moved,
+        Sighted,
+        SeenLease,
+        Deadline,
+    ];
     for omitted in all {
         let rule = broken_by(Always(omitted), SEEDS);
         println!("{omitted:?}: {rule:?}");

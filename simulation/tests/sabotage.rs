@@ -340,6 +340,11 @@ fn reservations_without_compare_and_swap_are_noticed() {
 }
 
 #[test]
+fn a_node_that_hides_that_it_found_a_vip_unheard_is_noticed() {
+    is_noticed(Sabotage::NoRests, &["unheard"]);
+}
+
+#[test]
 fn an_agent_that_believes_its_refused_writes_is_noticed() {
     is_noticed(Sabotage::DenialsCountAsDone, &["S1", "S2", "L1"]);
 }

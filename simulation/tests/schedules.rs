@@ -1,6 +1,7 @@
 //! Schedules that once broke a promise, and the determinism of runs.
 #![forbid(unsafe_code)]
 
+use serde_json::json;
 use vipward_simulation::{Options, Schedule, campaign::Campaign, run};
 
 /// One schedule per line, after lines that describe what it showed.
@@ -54,4 +55,42 @@ fn a_schedule_that_was_written_down_is_the_same_when_it_is_read() {
         let text = serde_json::to_string(&schedule).expect("a schedule can be written");
         assert_eq!(serde_json::from_str::<Schedule>(&text).expect("and read"), schedule, "seed {seed}");
     }
+}
+
+/// Three nodes, two VIPs, and 24 hours in which nothing happens but that a node is cordoned for 1 ms.
+#[test]
+fn in_a_day_of_rest_nothing_is_found() {
+    const DAY_MS: u32 = 24 * 60 * 60 * 1_000;
+    /// The cluster has settled by then.
+    const SETTLED: f64 = 60.0;
+    let node =
+        |clock_ms: u32, clock_ppm: i32| json!({"clock_ppm": clock_ppm, "clock_ms": clock_ms, "joins_ms": 0});
+    let schedule = json!({
+        "seed": 1,
+        "hold": true,
+        "timing": {
+            "lease_ms": 4_000, "renewal_ms": 1_000, "margin_ms": 500,
+            "restart_lease_ms": 15_000, "hold_for_ms": 30_000
+        },
+        "segments": 1,
+        "nodes": [node(1_000_000, 0), node(2_000_000, 100), node(3_000_000, -100)],
+        "vips": [{"wanted_ms": 0}, {"wanted_ms": 500}],
+        "disturbances": [
+            {"when": {"Ms": DAY_MS}, "what": {"Marked": {"who": {"Node": 0}, "mark": "Cordoned", "for_ms": 1}}}
+        ],
+    });
+    let schedule: Schedule = serde_json::from_value(schedule).expect("this is a schedule");
+    let report = run(&schedule, Options { trace: true, ..Options::default() });
+    assert_eq!(report.violation, None);
+    let seconds = |line: &str| line.split_whitespace().next().and_then(|word| word.parse::<f64>().ok());
+    let is_rest =
+        |line: &&String| seconds(line).is_some_and(|at| at > SETTLED && at < f64::from(DAY_MS) / 1_000.0);
+    let is_alarm = |line: &&String| {
+        ["PutFault", "Conflict", "Unheard", "Doubled", "Problem", "writes claim", "entry of"]
+            .iter()
+            .any(|it| line.contains(it))
+    };
+    let rest: Vec<_> = report.trace.iter().filter(is_rest).collect();
+    assert!(rest.iter().any(|line| line.contains("announces")), "the VIPs are refreshed");
+    assert_eq!(rest.into_iter().filter(|line| is_alarm(line)).collect::<Vec<_>>(), [""; 0]);
 }

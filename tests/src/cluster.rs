@@ -56,7 +56,7 @@ pub use self::{
     forwarder::{Cut, Forwarder},
     node::{MANAGEMENT, Member, N1, N2, N3, NodeId, SEGMENT},
     objects::EventNote,
-    options::{ClusterOptions, PATIENCE},
+    options::{ClusterOptions, PATIENCE, Switch},
     running::Cluster,
     scenario::{scenario, skip, skip_without_admission, skip_without_backup},
     service::{Endpoint, ServiceSpec},

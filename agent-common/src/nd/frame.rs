@@ -142,6 +142,13 @@ impl NdFrame {
             .with_option(OPTION_SOURCE, src)
     }
 
+    /// Returns the solicitation of `source` at `src` for `target` at `dst` alone, as of a host that
+    /// verifies that a neighbour is reachable (RFC 4861, 7.3.1).
+    #[inline(always)]
+    pub fn solicitation_to(dst: MacAddr, src: MacAddr, source: [u8; 16], target: [u8; 16]) -> Self {
+        Self::new(dst, src, source, target, TYPE_SOLICITATION, target).with_option(OPTION_SOURCE, src)
+    }
+
     /// Returns the probe for `target` (RFC 4862, 5.4.2). The nonce distinguishes it from another
     /// host's when it comes back (RFC 7527).
     #[inline(always)]

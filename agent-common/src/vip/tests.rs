@@ -43,6 +43,24 @@ fn a_yield_and_the_end_of_a_handover_make_an_entry_foreign() {
         ),
     ];
     for (what, entry, recorded, now_ns, (role, mac, yielded)) in rows {
-        assert_eq!(entry.as_seen(recorded, now_ns), SeenEntry { role, mac, yielded }, "{what}");
+        assert_eq!(entry.as_seen(recorded, now_ns), SeenEntry { role, mac, yielded, fault: None }, "{what}");
     }
+}
+
+#[test]
+fn only_a_held_entry_has_a_fault_and_the_end_of_a_handover_is_none() {
+    let entry = |role| VipEntry { mac: [2; 6], generation: 5, role, slot: 0, until_ns: 0 };
+    for fault in VipFault::ALL {
+        assert_eq!(VipFault::from_number(fault as u64), Some(fault));
+        let faulty = entry(Role::Held).with_fault(Some(fault));
+        assert_eq!((faulty.fault(), faulty.with_fault(None)), (Some(fault), entry(Role::Held)));
+        let yielded = Yield { mac: [3; 6], generation: 5 };
+        assert_eq!(faulty.as_seen(Yield::default(), 9).fault, Some(fault));
+        assert_eq!(faulty.as_seen(yielded, 9).fault, None, "it is another host's");
+        for role in [Role::Handover, Role::Foreign] {
+            let other = VipEntry { until_ns: fault as u64, ..entry(role) };
+            assert_eq!((other.fault(), other.with_fault(None)), (None, other), "{role:?}");
+        }
+    }
+    assert_eq!((VipFault::from_number(0), VipFault::from_number(u64::MAX)), (None, None));
 }

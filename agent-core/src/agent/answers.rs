@@ -27,6 +27,7 @@ use crate::{
     },
     ownership::HolderClaim,
     reports::unanswered::{Silences, Unanswered},
+    segment::conflict::Conflict,
 };
 
 /// Least time between two examinations.
@@ -234,9 +235,15 @@ fn why_silent(
     for (ifindex, (own, trouble)) in &surroundings.interfaces {
         let Some(seen) = entries.get(&VipKey::new(*ifindex, vip)) else { continue };
         let trouble = trouble.or((seen.mac != *own).then_some(InterfaceFault::OtherMac));
-        match Part::of(seen.role, surroundings.lease_deadline, trouble) {
-            Part::Held | Part::Handover => return None,
-            Part::Silent(why @ Silence::LeaseDeadline) => silent = Some(why.name().to_owned()),
+        match Part::of(seen.role, surroundings.lease_deadline, trouble, seen.fault) {
+            Part::Held => return known.segment.doubled(&VipKey::new(*ifindex, vip)).map(doubled),
+            Part::Handover => return None,
+            Part::Failing(fault) => {
+                silent = Some(format!("{}: {}", known.view.name_of(*ifindex), fault.name()));
+            }
+            Part::Silent(why @ (Silence::LeaseDeadline | Silence::Doubled)) => {
+                silent = Some(why.name().to_owned());
+            }
             Part::Silent(why @ Silence::Interface(_)) => {
                 silent = Some(format!("{}: {}", known.view.name_of(*ifindex), why.name()));
             }
@@ -245,6 +252,11 @@ fn why_silent(
         }
     }
     Some(silent.unwrap_or_else(|| no_entry(vip, taken, given_to, surroundings, known)))
+}
+
+fn doubled(conflict: &Conflict) -> String {
+    let macs: Vec<_> = conflict.offenders.iter().map(|offender| offender.mac.to_string()).collect();
+    format!("{}: {}", Silence::Doubled.name(), macs.join(", "))
 }
 
 /// Returns the reason why no entry answers for a VIP that this node should hold.

@@ -14,7 +14,7 @@ use std::{
     net::IpAddr,
 };
 
-use vipward_common::{LeaseDeadline, Proof, VipKey};
+use vipward_common::{LeaseDeadline, Proof, Twin, VipKey};
 
 pub use self::snapshot::{ClaimSnapshot, InterfaceSnapshot, Snapshot, VipSnapshot};
 
@@ -23,7 +23,7 @@ use super::{
     cluster::{self, Cluster},
     effect::{Effect, Line, Reading},
     host::Host,
-    input::{Input, Network},
+    input::{Input, Network, Stated},
     memberships::Memberships,
     segment::{self, Authority as _, Context, Segment, Settings},
     source::Source,
@@ -36,6 +36,7 @@ use crate::{
     host::{attaching::Attachments, net::NetView, placement::Wanted, stale::Stale},
     ownership::{self, StopReason, Wire},
     records::Session,
+    segment::egress,
 };
 
 /// The state and the settings at the start.
@@ -111,8 +112,20 @@ impl Agent {
             Input::Deadline => self.on_deadline(now),
             Input::Changed(changed) => self.on_changed(changed, now),
             Input::Program(events) => self.on_program(&events, now),
-            Input::Listened(listened) => self.on_listened(&listened, now),
+            Input::Listened(listened) => self.on_listened(listened, now),
+            Input::Told { key, mac, answerer } => {
+                self.on_segment(segment::Input::Told { key, mac, answerer }, now);
+            }
+            Input::Stated(Stated { ifindex, from, holds }) => {
+                self.on_segment(segment::Input::Stated { ifindex, from, holds: &holds }, now);
+            }
             Input::Heard(segment) => self.on_heard(segment, now),
+            Input::Answered { segment, round, host, mac, own } => {
+                self.on_answered((segment, round), (host, mac, own), now);
+            }
+            Input::Halfway { segment, round, heard } => {
+                self.on_egress(egress::Event::Halfway { segment, round, heard }, now);
+            }
             Input::File(file) => self.on_file(file, now),
             Input::Cluster(input) => self.on_cluster(input, now),
             Input::Stop => self.stop(now),
@@ -188,6 +201,11 @@ impl Agent {
     /// Returns the finding about what the program sees of an interface.
     pub fn proof(&self, ifindex: u32) -> Proof {
         self.visibility.proof(ifindex)
+    }
+
+    /// Returns the finding why frames with this host's own MAC come from an interface.
+    pub fn twin(&self, ifindex: u32) -> Twin {
+        self.visibility.twins.found(ifindex)
     }
 
     /// Returns true if no work waits for a result.
@@ -327,6 +345,7 @@ impl Agent {
                 let keys = self.attached().into_iter().map(|ifindex| VipKey::new(ifindex, vip)).collect();
                 self.work.next([Work::Memberships(keys)]);
             }
+            cluster::Todo::SetUnreached(vips) => self.on_unreached(vips, now),
             cluster::Todo::Announce(vip) => self.on_segment(segment::Input::AnnounceAgain(vip), now),
             cluster::Todo::Probe(vip, manner) => {
                 if let Some(key) = self.key_of(vip) {

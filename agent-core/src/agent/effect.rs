@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use vipward_common::{LeaseDeadline, MacAddr, Proof, VipEntry, VipKey};
+use vipward_common::{LeaseDeadline, MacAddr, Proof, Twin, VipEntry, VipFault, VipKey};
 
 use super::segment::Note;
 use crate::{
@@ -25,7 +25,7 @@ use crate::{
         outbox::Message,
         refusals::News,
     },
-    segment::{announce, conflict, groups, proving::Received},
+    segment::{announce, conflict, groups, inquiry::Question, proving::Received, rivals::Hold},
     services::Problem,
 };
 
@@ -51,6 +51,10 @@ pub enum Effect {
     SetDeadline(LeaseDeadline),
     /// Record in the maps whether the program sees an interface's frames.
     PutProof(u32, Proof),
+    /// Record in the maps a finding about a VIP, if this node holds it.
+    PutFault(VipKey, Option<VipFault>),
+    /// Record in the maps whether frames with this host's own MAC come from an interface.
+    PutTwin(u32, Twin),
     /// Attach a program again that sees no frame of a segment.
     /// [`Outcome::AttachedAgain`](super::Outcome::AttachedAgain) follows.
     AttachAgain(u32),
@@ -66,6 +70,18 @@ pub enum Effect {
     },
     /// Probe an address. [`Outcome::NotSent`](super::Outcome::NotSent) follows on failure.
     Probe(VipKey),
+    /// Ask this host for an address by unicast. [`Outcome::NotSent`](super::Outcome::NotSent) follows on
+    /// failure.
+    AskHost {
+        key: VipKey,
+        mac: MacAddr,
+    },
+    /// Tell whether this MAC, which answers for an address, is a host or a router.
+    /// [`Input::Told`](super::Input::Told) follows.
+    TellApart {
+        key: VipKey,
+        mac: MacAddr,
+    },
     /// Send one probe after an announcement, from which switches learn the port.
     ShowPort(VipKey),
     /// Request a VIP that this node holds, if the maps state by then that it does.
@@ -74,14 +90,34 @@ pub enum Effect {
         /// True if the VIP was taken back: then the grace period is enough.
         is_taken_back: bool,
     },
+    /// State to a peer which of these VIPs this node holds, if the maps state by then that it does, as
+    /// for an announcement.
+    State {
+        ifindex: u32,
+        to: MacAddr,
+        holds: Vec<Hold>,
+    },
     /// Read the program's counts of claims. [`Outcome::Counted`](super::Outcome::Counted) follows.
     Count,
-    /// Listen on a segment, and request answers from gateways, these peers and neighbours.
+    /// Listen on a segment, and request answers from gateways, these peers and neighbours, and for these
+    /// VIPs of others.
     /// [`Input::Listened`](super::Input::Listened) follows.
     Listen {
         segment: u32,
         round: u64,
         peers: Vec<IpAddr>,
+        questions: Vec<Question>,
+    },
+    /// Ask a host by unicast in the name of each of these VIPs, if the maps state by then that this node holds
+    /// it; and then in the name of this host's own address. [`Outcome::Asked`](super::Outcome::Asked)
+    /// follows.
+    AskAs {
+        segment: u32,
+        round: u64,
+        host: IpAddr,
+        mac: MacAddr,
+        vips: Vec<IpAddr>,
+        own: IpAddr,
     },
     Cluster(Cluster),
     /// The texts of the present problems.
@@ -217,6 +253,23 @@ pub enum Line {
         to: Proof,
         /// The frames that the finding rests on.
         received: Received,
+    },
+    /// VIPs on this segment from which the network drops the frames, and those from which it no longer does.
+    /// The host answered this host's own address.
+    Egress {
+        segment: u32,
+        begun: Vec<IpAddr>,
+        over: Vec<IpAddr>,
+        host: Option<IpAddr>,
+    },
+    /// VIPs of this node whose clients do not reach it, as another node found, or do so again.
+    Unreached(Vec<(IpAddr, Option<VipFault>)>),
+    /// A finding why frames with this host's own MAC come from a segment.
+    Twin {
+        segment: u32,
+        /// The finding before.
+        from: Twin,
+        to: Twin,
     },
     /// Hosts are heard again on this segment, whose VIPs are announced and probed.
     HeardAgain(u32),

@@ -77,7 +77,11 @@ impl File {
     }
 
     pub(super) fn must_be_free(&self, vip: IpAddr) -> bool {
-        !self.free.contains(&vip) && !self.forced.contains(&vip)
+        !self.free.contains(&vip) && !self.is_forced(vip)
+    }
+
+    pub(super) fn is_forced(&self, vip: IpAddr) -> bool {
+        self.forced.contains(&vip)
     }
 
     pub(super) fn next_deadline(&self) -> Monotonic {

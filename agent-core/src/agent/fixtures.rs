@@ -59,6 +59,7 @@ pub(super) struct Source {
     pub(super) right: Right,
     pub(super) may_take_back: bool,
     pub(super) must_be_free: bool,
+    pub(super) is_forced: bool,
     pub(super) is_vacant: bool,
     pub(super) is_known: bool,
     pub(super) may_begin: bool,
@@ -76,6 +77,14 @@ impl Authority for Source {
 
     fn must_be_free(&self, _vip: IpAddr) -> bool {
         self.must_be_free
+    }
+
+    fn settles_by_age(&self) -> bool {
+        self.right == Right::NoClaims
+    }
+
+    fn is_forced(&self, _vip: IpAddr) -> bool {
+        self.is_forced
     }
 
     fn is_vacant(&self, _vip: IpAddr) -> bool {
@@ -114,6 +123,7 @@ impl Site {
             right: Right::NoClaims,
             may_take_back: true,
             must_be_free: true,
+            is_forced: false,
             is_vacant: false,
             is_known: true,
             may_begin: true,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use vipward_common::{
-    DeadlineState, Event, MacAddr, Offender, OffenderKey, SeenEntry, VipEntry, VipKey, Yield,
+    DeadlineState, Event, MacAddr, Offender, OffenderKey, SeenEntry, Twin, VipEntry, VipKey, Yield,
 };
 
 use super::cluster;
@@ -15,8 +15,12 @@ use crate::{
     host::{attaching::Attachments, net::NetView, stale::Left},
     segment::{
         announce::Round,
+        confirming::Answerer,
+        egress,
         failover::Notice,
         groups::{Command as Change, Membership},
+        inquiry::Answered,
+        rivals::Hold,
     },
 };
 
@@ -33,8 +37,16 @@ pub enum Input {
     Program(Vec<Event>),
     /// A round of listening on a segment has ended.
     Listened(Listened),
+    /// A host was told from a router.
+    Told { key: VipKey, mac: MacAddr, answerer: Answerer },
     /// The first frame of another host was received in a round of listening on this segment.
     Heard(u32),
+    /// A host has answered this host's own address in a round of listening.
+    Answered { segment: u32, round: u64, host: IpAddr, mac: MacAddr, own: IpAddr },
+    /// Half of a round of listening is over, in which these VIPs were answered.
+    Halfway { segment: u32, round: u64, heard: BTreeSet<IpAddr> },
+    /// A host states which VIPs it holds.
+    Stated(Stated),
     /// The file was read again.
     File(File),
     /// News of the cluster, for an agent that has one.
@@ -58,8 +70,11 @@ pub enum Outcome {
     Group(Change, Result<(), String>),
     /// An announcement of [`Effect::Announce`](super::Effect::Announce) has left.
     Announced { key: VipKey, round: Round },
-    /// A probe of [`Effect::Probe`](super::Effect::Probe) could not be sent.
+    /// A probe of [`Effect::Probe`](super::Effect::Probe), or a request of
+    /// [`Effect::AskHost`](super::Effect::AskHost), could not be sent.
     NotSent(VipKey),
+    /// A host was asked by [`Effect::AskAs`](super::Effect::AskAs), in the names of these VIPs.
+    Asked { segment: u32, round: u64, host: IpAddr, sent: BTreeSet<IpAddr> },
     /// The counts of [`Effect::Count`](super::Effect::Count).
     Counted(BTreeMap<OffenderKey, Offender>),
     /// The network and what is attached after [`Effect::AttachAgain`](super::Effect::AttachAgain), unless
@@ -76,8 +91,8 @@ pub enum Readout {
     Entries(Entries),
     Records(BTreeMap<u32, Yield>),
     Macs(Macs),
-    /// The held entries, with their MACs.
-    Held(Vec<(VipKey, MacAddr)>),
+    /// The held entries.
+    Held(Vec<(VipKey, VipEntry)>),
     /// The lease deadline, and whether the program has ever yielded a VIP.
     LeaseDeadline(DeadlineState, bool),
     Seen(BTreeMap<VipKey, SeenEntry>),
@@ -168,6 +183,22 @@ pub struct Listened {
     pub counted: u64,
     /// The requested VIPs for which the program answers now, by its maps.
     pub answered: BTreeSet<IpAddr>,
+    /// The answers of other hosts to this host.
+    pub egress: egress::Result,
+    /// The VIPs of others for which this host asked, with their answers.
+    pub of_others: BTreeMap<IpAddr, Option<Answered>>,
+    /// What the frames with this host's own MAC show.
+    pub twin: Twin,
+}
+
+/// A statement of a host about the VIPs that it holds.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Stated {
+    /// The interface that it came in by.
+    pub ifindex: u32,
+    /// Its Ethernet source.
+    pub from: MacAddr,
+    pub holds: Vec<Hold>,
 }
 
 /// A file that was read again.

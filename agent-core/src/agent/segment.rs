@@ -3,6 +3,8 @@
 //! [`Segment::on`] takes an input and returns the effects. The caller carries them out in their order.
 //! The result of an effect, where it has one, is the next input.
 
+mod confirming;
+mod giving_back;
 mod held_back;
 #[cfg(test)]
 mod tests;
@@ -27,10 +29,12 @@ use crate::{
     },
     segment::{
         announce::{self, Announcer, Round},
+        confirming::{self as proxies, Confirming},
         conflict::{self, Conflict, Conflicts, Counted, Right, Sight, What},
         failover::{self, Failovers, Notice},
         probing::{self, Manner, Probed, Prober},
         provisional::Provisional,
+        rivals::Rivals,
         yields::{self, NoPeer, Yields},
     },
 };
@@ -41,7 +45,9 @@ pub struct Segment {
     conflicts: Conflicts,
     failovers: Failovers,
     prober: Prober,
+    confirming: Confirming,
     provisional: Provisional,
+    rivals: Rivals,
     yields: Yields,
     /// VIPs that wait until their addresses are known to be free.
     held_back: BTreeSet<VipKey>,
@@ -62,7 +68,9 @@ impl Segment {
             conflicts: Conflicts::start(&settings.conflicts, now),
             failovers: Failovers::default(),
             prober: Prober::start(&settings.probe, seed, now),
+            confirming: Confirming::start(settings.probe.proxied, settings.probe.rate, now),
             provisional: Provisional::default(),
+            rivals: Rivals::default(),
             yields: Yields::default(),
             held_back: BTreeSet::new(),
             noted: BTreeSet::new(),
@@ -76,7 +84,9 @@ impl Segment {
     pub fn configure(&mut self, settings: &Settings, now: Monotonic) {
         self.announcer.configure(&settings.announce, now);
         self.prober.configure(&settings.probe, now);
+        self.confirming.configure(settings.probe.proxied, settings.probe.rate);
         self.conflicts.configure(&settings.conflicts);
+        self.rivals.on_configured(now);
         self.asks = settings.probe.count > 0;
     }
 
@@ -84,7 +94,10 @@ impl Segment {
         match input {
             Input::Started => self.started = true,
             Input::Withdrawn => self.started = false,
-            Input::Adopted { key, mac } => self.announce(announce::Event::Taken { key, mac }, context),
+            Input::Adopted { key, entry } => {
+                self.rivals.on_taken(key, context.now);
+                self.announce(announce::Event::Taken { key, mac: MacAddr(entry.mac) }, context);
+            }
             Input::Program(event) => self.on_program(event, context),
             Input::Counted(counts) => self.on_counted(counts, context),
             Input::Network(before) => self.on_network(before, context),
@@ -124,6 +137,13 @@ impl Segment {
                     self.effects.push(Effect::ShowPort(key));
                 }
             }
+            Input::NotSent(key) => {
+                self.confirm(proxies::Event::NotSent(key), context);
+                self.probe(probing::Event::NotSent(key), context);
+            }
+            Input::Told { key, mac, answerer } => {
+                self.confirm(proxies::Event::Told { key, mac, answerer }, context);
+            }
             Input::Unheard(unheard) => {
                 self.noted.retain(|ifindex| unheard.contains_key(ifindex));
                 self.provisional.on_heard(|ifindex| !unheard.contains_key(&ifindex), context.now);
@@ -134,7 +154,7 @@ impl Segment {
                 self.announce(announce::Event::FailedOver { ifindex, received }, context);
                 self.probe(probing::Event::ProbeHeld { ifindex }, context);
             }
-            Input::NotSent(key) => self.probe(probing::Event::NotSent(key), context),
+            Input::Stated { ifindex, from, holds } => self.on_stated((ifindex, from), holds, context),
             Input::Tick => self.on_tick(context),
         }
         std::mem::take(&mut self.effects)
@@ -169,8 +189,15 @@ impl Segment {
     pub fn next_deadline(&self) -> Option<Monotonic> {
         let round = self.prober.next_round().filter(|_| self.started);
         let announcement = self.announcer.next_deadline().filter(|_| self.started);
-        let others =
-            [self.conflicts.next_deadline(), self.prober.next_deadline(), round, self.yields.next_deadline()];
+        let statement = self.rivals.next_deadline().filter(|_| self.started);
+        let others = [
+            self.conflicts.next_deadline(),
+            self.prober.next_deadline(),
+            self.confirming.next_deadline(),
+            round,
+            statement,
+            self.yields.next_deadline(),
+        ];
         announcement.into_iter().chain(others.into_iter().flatten()).min()
     }
 
@@ -186,7 +213,12 @@ impl Segment {
 
     /// Returns the open conflict about a VIP, if it is a shown one.
     pub fn conflict_about(&self, key: &VipKey) -> Option<&Conflict> {
-        self.conflicts.about(key)
+        self.conflicts.about(key).or_else(|| self.conflicts.doubled(key))
+    }
+
+    /// Returns the conflict with a peer that answers for a VIP too, which this node holds.
+    pub fn doubled(&self, key: &VipKey) -> Option<&Conflict> {
+        self.conflicts.doubled(key)
     }
 
     /// Returns the next round of each announced VIP, and its time.
@@ -210,6 +242,8 @@ impl Segment {
             return;
         }
         let (key, mac, now) = (event.key(), MacAddr(event.sha), context.now);
+        let (oper, at) = (event.oper, Monotonic::from_nanos(event.at_ns));
+        self.confirm(proxies::Event::Received { key, mac, oper, at }, context);
         if self.is_late_answer(event, context) {
             return self.on_late_answer(event, context);
         }
@@ -243,6 +277,10 @@ impl Segment {
         // The conflict comes first: a result may end it.
         self.conflict(conflict::Event::Sighted(sight(event, what, context)), context);
         self.carry_out_probing(probed, context);
+        if what == What::Contested && event.source == event.sha {
+            let command = self.with_rivals(context, |rivals, host| rivals.on_claimed(key, mac, host));
+            self.carry_out_rivals(command, context);
+        }
     }
 
     /// Returns true if an event shows that another host used the address of a provisional hold before.
@@ -256,20 +294,19 @@ impl Segment {
             }
             EventKind::Yielded | EventKind::Probed => false,
         };
-        is_rival && is_reply(event) && self.provisional.contains(&event.key(), context.now)
+        let key = event.key();
+        // A proxy may answer until it has received the announcement.
+        let is_rival = is_rival && !self.is_proxy(&key, MacAddr(event.sha));
+        is_rival
+            && is_reply(event)
+            && self.provisional.contains(&key, context.now)
+            && !context.authority.is_forced(key.addr)
     }
 
-    /// Has the VIP of a provisional hold given back, and its address probed again.
     fn on_late_answer(&mut self, event: &Event, context: &Context<'_>) {
-        let (key, mac) = (event.key(), MacAddr(event.sha));
         let by_peer = matches!(event.kind, EventKind::Contested | EventKind::Moved);
-        self.provisional.forget(key);
-        if context.authority.must_be_free(key.addr) {
-            self.held_back.insert(key);
-        }
         self.conflict(conflict::Event::Sighted(sight(event, What::InUse, context)), context);
-        self.probe(probing::Event::Late { key, mac, by_peer }, context);
-        self.effects.push(Effect::GiveBack(key));
+        self.give_back((event.key(), MacAddr(event.sha)), by_peer, context);
     }
 
     /// Returns true if an event is a peer's answer for a yielded VIP. Any host can announce in a
@@ -288,6 +325,7 @@ impl Segment {
     }
 
     fn on_counted(&mut self, counts: BTreeMap<OffenderKey, Offender>, context: &Context<'_>) {
+        self.confirm(proxies::Event::Counted(&counts), context);
         let is_unknown_host = |kind| match kind {
             EventKind::Conflict | EventKind::Sighted => true,
             // A host that only probes does not use the address.
@@ -305,6 +343,7 @@ impl Segment {
                 first: Monotonic::from_nanos(count.first_ns),
                 last: Monotonic::from_nanos(count.last_ns),
                 claims: count.claims,
+                answerer: None,
             },
         });
         self.conflict(conflict::Event::Counted(counted.collect()), context);
@@ -382,9 +421,14 @@ impl Segment {
                 announce::Event::Taken { .. } => {
                     let is_unheard = self.unheard().contains_key(&key.ifindex);
                     self.provisional.on_taken(key, is_unheard, context.now);
+                    self.rivals.on_taken(key, context.now);
                     self.effects.push(Effect::Taken(key));
                 }
-                announce::Event::Released { .. } => self.provisional.forget(key),
+                announce::Event::Released { .. } => {
+                    self.provisional.forget(key);
+                    self.rivals.on_released(key);
+                    self.conflict(conflict::Event::Released(key), context);
+                }
                 _ => {}
             }
             self.announce(event, context);
@@ -399,11 +443,14 @@ impl Segment {
         self.provisional.on_tick(now);
         self.announce(announce::Event::Tick, context);
         self.probe(probing::Event::Tick, context);
+        self.confirm(proxies::Event::Tick, context);
         if self.started {
             let announcer = &self.announcer;
             let after = |key| announcer.after(key).map(|(key, _)| key);
             let held = self.prober.next_of_held(announcer.count(), after, now);
             self.effects.extend(held.into_iter().map(Effect::ProbeHeld));
+            let statements = self.with_rivals(context, Rivals::on_tick);
+            self.carry_out_rivals(statements, context);
         }
         self.take_back_yielded(context);
         let right = |sight: &Sight| context.authority.right(sight.key.addr, sight.mac, now);
@@ -442,6 +489,7 @@ impl Segment {
         for command in commands {
             match command {
                 conflict::Command::Defend(key) => self.announce(announce::Event::Challenged { key }, context),
+                conflict::Command::Ask(key) => self.effects.push(Effect::ProbeHeld(key)),
                 conflict::Command::Count => self.effects.push(Effect::Count),
                 conflict::Command::Report(line) => self.effects.push(Effect::Report(Box::new(line))),
             }
@@ -456,12 +504,17 @@ impl Segment {
     fn carry_out_probing(&mut self, commands: Vec<probing::Command>, context: &Context<'_>) {
         for command in commands {
             match command {
-                probing::Command::Send(key) => self.effects.push(Effect::Probe(key)),
+                probing::Command::Send(key) => {
+                    self.confirm(proxies::Event::Probed(key), context);
+                    self.effects.push(Effect::Probe(key));
+                }
                 // The program reports no answer about a VIP whose entry is missing.
                 probing::Command::Free(key) if context.stale.left(key.addr).is_some() => {
                     self.probe(probing::Event::Wanted { key, manner: Manner::OFTEN }, context);
                 }
+                probing::Command::Free(key) if self.is_doubted(key, context) => {}
                 probing::Command::Free(key) => {
+                    self.confirm(proxies::Event::Forget(key), context);
                     if !self.yields.asks_about(&key) {
                         self.provisional.on_free(key, context.now);
                     }
@@ -481,6 +534,7 @@ impl Segment {
                     let probed =
                         if is_late { Probed::Late { mac, by_peer } } else { Probed::InUse { mac, by_peer } };
                     self.on_probed(key, probed, context);
+                    self.ask_directly(key, mac, by_peer, context);
                 }
             }
         }
@@ -505,6 +559,7 @@ impl Segment {
     fn stop_probing(&mut self, key: VipKey, context: &Context<'_>) {
         self.provisional.forget(key);
         self.probe(probing::Event::Forget(key), context);
+        self.confirm(proxies::Event::Forget(key), context);
         self.join_groups(key);
         if self.conflicts.about(&key).is_some_and(|conflict| conflict.what == What::InUse) {
             self.conflict(conflict::Event::Forgotten(key), context);

@@ -120,6 +120,20 @@ impl Authority for Source {
         }
     }
 
+    fn settles_by_age(&self) -> bool {
+        match self {
+            Self::File(_) => true,
+            Self::Cluster(_) => false,
+        }
+    }
+
+    fn is_forced(&self, vip: IpAddr) -> bool {
+        match self {
+            Self::File(file) => file.is_forced(vip),
+            Self::Cluster(_) => false,
+        }
+    }
+
     fn is_known(&self) -> bool {
         match self {
             Self::File(_) => true,

@@ -8,7 +8,7 @@ use super::{
     sections::RFC_5227,
     values::{LONGEST, RATE_MOST, Validator},
 };
-use crate::segment::probing::{Settings, Timing};
+use crate::segment::probing::{Proxied, Settings, Timing};
 
 const PROBES_MOST: u32 = 20;
 
@@ -39,7 +39,7 @@ pub fn probe_repeat(repeat: Duration) -> Result<Option<Duration>, FaultKind> {
 
 impl Validator<'_> {
     pub(super) fn probe(&mut self, raw: &RawProbe) -> Option<Settings> {
-        let Settings { count, timing, repeat, rate } = Settings::DEFAULT;
+        let Settings { count, timing, repeat, rate, proxied } = Settings::DEFAULT;
         let count = self.number(raw.count.as_ref(), "probe.count", 0..=PROBES_MOST, count);
         let timing = self.optional(raw.interval.as_ref(), probe_timing).map(|set| set.unwrap_or(timing));
         let seconds = repeat.unwrap_or_default();
@@ -53,6 +53,12 @@ impl Validator<'_> {
             (Err(_), None) => None,
         });
         let rate = self.number(raw.rate.as_ref(), "probe.rate", 1..=RATE_MOST, rate);
-        Some(Settings { count: count?, timing: timing?, repeat: repeat?, rate: rate? })
+        let known = self.word(raw.proxied.as_ref(), "probe.proxied", "take, wait", |word| match word {
+            "take" => Some(Proxied::Take),
+            "wait" => Some(Proxied::Wait),
+            _ => None,
+        });
+        let proxied = known.map(|known| known.unwrap_or(proxied));
+        Some(Settings { count: count?, timing: timing?, repeat: repeat?, rate: rate?, proxied: proxied? })
     }
 }

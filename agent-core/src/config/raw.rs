@@ -79,6 +79,7 @@ pub(super) struct RawProbe {
     pub(super) interval: Option<Text>,
     pub(super) repeat: Option<Text>,
     pub(super) rate: Option<Text>,
+    pub(super) proxied: Option<Text>,
 }
 
 #[derive(Deserialize, Default)]

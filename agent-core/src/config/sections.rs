@@ -10,7 +10,7 @@ use crate::{
     segment::{
         announce,
         conflict::{self, Defend},
-        probing::{self, Timing},
+        probing::{self, Proxied, Timing},
     },
 };
 
@@ -75,11 +75,17 @@ pub(super) fn probe<S: Serializer>(settings: &probing::Settings, serializer: S) 
         interval: String,
         repeat: String,
         rate: u32,
+        proxied: &'static str,
     }
-    let probing::Settings { count, timing, repeat, rate } = *settings;
+    let probing::Settings { count, timing, repeat, rate, proxied } = *settings;
     let interval = match timing {
         Timing::Every(interval) => duration(interval),
         Timing::Rfc5227 => RFC_5227.to_owned(),
     };
-    Probe { count, interval, repeat: duration(repeat.unwrap_or_default()), rate }.serialize(serializer)
+    let proxied = match proxied {
+        Proxied::Take => "take",
+        Proxied::Wait => "wait",
+    };
+    let repeat = duration(repeat.unwrap_or_default());
+    Probe { count, interval, repeat, rate, proxied }.serialize(serializer)
 }

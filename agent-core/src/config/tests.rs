@@ -75,7 +75,7 @@ peers: [\"02:00:00:00:0a:02\", 02-00-00-00-0A-03]
 attach: native
 fence: {duration: 6s, policy: stop, hold_for: 0s, heartbeat: 2s}
 announce: {refresh: 30s, rate: 500}
-probe: {count: 5, interval: rfc5227, repeat: 2m, rate: 100}
+probe: {count: 5, interval: rfc5227, repeat: 2m, rate: 100, proxied: wait}
 conflicts: {defend: once, quiet: 30s}
 yield: keep
 shutdown: withdraw
@@ -103,6 +103,7 @@ shutdown: withdraw
             timing: probing::Timing::Rfc5227,
             repeat: Some(120 * SECOND),
             rate: 100,
+            proxied: probing::Proxied::Wait,
         },
         conflicts: conflict::Settings { defend: Defend::Once, quiet: 30 * SECOND },
         yields: OnYield::Keep,
@@ -126,6 +127,7 @@ fn everything_but_the_vips_has_a_default() {
             timing: probing::Timing::Every(Duration::from_millis(200)),
             repeat: Some(60 * SECOND),
             rate: 5000,
+            proxied: probing::Proxied::Take,
         },
         conflicts: conflict::Settings { defend: Defend::Match, quiet: 300 * SECOND },
         yields: OnYield::Ask,
@@ -170,6 +172,7 @@ probe:
   interval: 200ms
   repeat: 1m
   rate: 5000
+  proxied: take
 conflicts:
   defend: match
   quiet: 5m
@@ -274,6 +277,7 @@ proptest! {
                 }),
                 repeat: (repeat_s > 0).then(|| Duration::from_secs(repeat_s)),
                 rate,
+                proxied: if withdraw { probing::Proxied::Wait } else { probing::Proxied::Take },
             },
             conflicts: conflict::Settings {
                 defend: [Defend::Match, Defend::Always, Defend::Once, Defend::Never][defend],

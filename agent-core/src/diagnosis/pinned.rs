@@ -16,18 +16,21 @@ use std::{
 use schemars::JsonSchema;
 use serde::Serialize;
 use vipward_common::{
-    Counters, DeadlineState, LeaseDeadline, MacAddr, Proof, Role, VipCounters, VipKey, VlanKey, VlanTags,
-    WireCounters, WireState,
+    Counters, DeadlineState, EventKind, LeaseDeadline, MacAddr, Offender, OffenderKey, Proof, Role, Twin,
+    VipCounters, VipFault, VipKey, VlanKey, VlanTags, WireCounters, WireState,
 };
 
 pub use self::status::{
     DeadlineStatus, InterfaceStatus, OffenderStatus, On, PeerStatus, Status, VipStatus, WireStatus,
 };
 use super::fact::Fact;
-use crate::host::{
-    answering::Part,
-    attaching::Mode,
-    net::{InterfaceFault, NetView},
+use crate::{
+    host::{
+        answering::Part,
+        attaching::Mode,
+        net::{InterfaceFault, NetView},
+    },
+    segment::conflict::ALONE_AFTER,
 };
 
 /// The pins under a directory, as far as they could be read.
@@ -68,6 +71,8 @@ pub struct Contents {
     pub own_macs: BTreeMap<u32, MacAddr>,
     /// The agent's finding whether the program sees each segment's frames, by ifindex.
     pub proofs: BTreeMap<u32, Proof>,
+    /// The agent's finding why frames with this host's own MAC come from each segment, by ifindex.
+    pub twins: BTreeMap<u32, Twin>,
     /// The VLAN devices whose frames are decided where they have tags, by those tags.
     pub vlans: BTreeMap<VlanKey, u32>,
     /// The peers' MACs, each with the ifindex of the interface that it is seen through.
@@ -117,6 +122,8 @@ pub struct Entry {
     pub mac: MacAddr,
     /// True if the program yielded the VIP to that MAC.
     pub yielded: bool,
+    /// The agent's finding about the held VIP.
+    pub fault: Option<VipFault>,
     /// Its counters. None if it has no own counters, or if they were not requested.
     pub count: Option<VipCounters>,
 }
@@ -173,6 +180,25 @@ impl Contents {
         [ifindex].into_iter().chain(below)
     }
 
+    /// Returns the peers that answer for an entry's VIP too, which this node holds.
+    pub fn doubled_by(
+        &self,
+        entry: &Entry,
+        offenders: &BTreeMap<OffenderKey, Offender>,
+    ) -> BTreeSet<MacAddr> {
+        if entry.role != Role::Held || self.lease_deadline_state() == DeadlineState::Over {
+            return BTreeSet::new();
+        }
+        let key = |mac| OffenderKey { vip: entry.key, mac };
+        let claims = offenders.range(key(MacAddr::ZERO)..=key(MacAddr::BROADCAST));
+        let is_rival = |(key, claim): &(&OffenderKey, &Offender)| {
+            claim.kind == EventKind::Contested
+                && claim.source == key.mac.0
+                && self.passed(claim.last_ns) < ALONE_AFTER
+        };
+        claims.filter(is_rival).map(|(key, _)| key.mac).collect()
+    }
+
     /// Returns the number of peers that the program knows on an interface.
     pub fn peers_on(&self, ifindex: u32) -> usize {
         self.peers.iter().filter(|(peers_ifindex, _)| *peers_ifindex == ifindex).count()
@@ -180,6 +206,11 @@ impl Contents {
 
     pub fn proof(&self, ifindex: u32) -> Proof {
         self.proofs.get(&ifindex).copied().unwrap_or_default()
+    }
+
+    /// Returns the VIPs that this node holds on an interface.
+    pub fn held_on(&self, ifindex: u32) -> impl Iterator<Item = &Entry> {
+        self.entries.iter().filter(move |it| it.key.ifindex == ifindex && it.role == Role::Held)
     }
 
     pub fn entries_of(&self, address: IpAddr) -> impl Iterator<Item = &Entry> {
@@ -247,6 +278,7 @@ impl State {
 
     /// Returns the part that this node has in answering for an entry's VIP.
     pub fn part(&self, entry: &Entry) -> Part {
-        Part::of(entry.role, self.contents.lease_deadline_state(), self.interface_fault(entry))
+        let lease_deadline = self.contents.lease_deadline_state();
+        Part::of(entry.role, lease_deadline, self.interface_fault(entry), entry.fault)
     }
 }

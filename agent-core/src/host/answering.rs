@@ -2,7 +2,7 @@
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Serialize, Serializer};
-use vipward_common::{DeadlineState, Role};
+use vipward_common::{DeadlineState, Proof, Role, VipFault};
 
 use crate::{base::schema, host::net::InterfaceFault};
 
@@ -14,7 +14,9 @@ pub enum Part {
     Held,
     /// This node answers with its successor's MAC.
     Handover,
-    /// This node has the VIP, and does not answer for it.
+    /// This node answers for the VIP, and its clients do not get the answers.
+    Failing(VipFault),
+    /// This node has the VIP, and does not answer for it, or not alone.
     Silent(Silence),
     Foreign,
 }
@@ -23,6 +25,48 @@ pub enum Part {
 pub enum Silence {
     LeaseDeadline,
     Interface(InterfaceFault),
+    /// A peer answers for the VIP too. The program answers all the same.
+    Doubled,
+}
+
+/// The proof that a VIP is answered, for users.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answering {
+    Yes,
+    /// This node answers, and has received no frame that shows that it is heard or hears.
+    Unproven,
+    /// The program does not see the requests.
+    Blind,
+    Failing(VipFault),
+    /// Another host answers too.
+    Doubled,
+    /// This node has the VIP, and does not answer for another reason.
+    Silent,
+    No,
+}
+
+impl Answering {
+    pub const NAMES: [&'static str; 7] = [
+        Self::Yes.name(),
+        Self::Unproven.name(),
+        Self::Blind.name(),
+        Self::Failing(VipFault::Unheard).name(),
+        Self::Doubled.name(),
+        Self::Silent.name(),
+        Self::No.name(),
+    ];
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Yes => "yes",
+            Self::Unproven => "unproven",
+            Self::Blind => "blind",
+            Self::Failing(fault) => fault.word(),
+            Self::Doubled => "doubled",
+            Self::Silent => "silent",
+            Self::No => "no",
+        }
+    }
 }
 
 impl Part {
@@ -33,8 +77,14 @@ impl Part {
         Self::Foreign.name(),
     ];
 
-    /// Returns the part of an entry with this role. `trouble` is the fault of its interface.
-    pub fn of(role: Role, lease_deadline: DeadlineState, trouble: Option<InterfaceFault>) -> Self {
+    /// Returns the part of an entry with this role. `trouble` is the fault of its interface, and `fault`
+    /// the VIP's own.
+    pub fn of(
+        role: Role,
+        lease_deadline: DeadlineState,
+        trouble: Option<InterfaceFault>,
+        fault: Option<VipFault>,
+    ) -> Self {
         let answers = match role {
             Role::Held => Self::Held,
             Role::Handover => Self::Handover,
@@ -43,30 +93,49 @@ impl Part {
         if lease_deadline == DeadlineState::Over {
             return Self::Silent(Silence::LeaseDeadline);
         }
-        trouble
-            .filter(|trouble| trouble.silences(role))
-            .map_or(answers, |trouble| Self::Silent(Silence::Interface(trouble)))
+        match (trouble.filter(|trouble| trouble.silences(role)), fault) {
+            (Some(trouble), _) => Self::Silent(Silence::Interface(trouble)),
+            (None, Some(fault)) => Self::Failing(fault),
+            (None, None) => answers,
+        }
+    }
+
+    /// Returns the proof of the answers, where the agent has this finding about the segment.
+    pub const fn answers(self, proof: Proof) -> Answering {
+        match self {
+            Self::Held | Self::Handover if matches!(proof, Proof::Unproven) => Answering::Unproven,
+            Self::Held | Self::Handover => Answering::Yes,
+            Self::Failing(fault) => Answering::Failing(fault),
+            Self::Silent(Silence::Interface(InterfaceFault::Blind | InterfaceFault::Bypassed)) => {
+                Answering::Blind
+            }
+            Self::Silent(Silence::Doubled) => Answering::Doubled,
+            Self::Silent(Silence::LeaseDeadline | Silence::Interface(_)) => Answering::Silent,
+            Self::Foreign => Answering::No,
+        }
     }
 
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Held => Role::Held.name(),
+            Self::Held | Self::Failing(_) | Self::Silent(Silence::Doubled) => Role::Held.name(),
             Self::Handover => Role::Handover.name(),
-            Self::Silent(_) => "silent",
+            Self::Silent(Silence::LeaseDeadline | Silence::Interface(_)) => "silent",
             Self::Foreign => Role::Foreign.name(),
         }
     }
 
-    pub const fn silence(self) -> Option<Silence> {
+    /// Returns the reason why clients get no answer from this node, which has the VIP.
+    pub const fn silent_because(self) -> Option<&'static str> {
         match self {
-            Self::Silent(why) => Some(why),
+            Self::Silent(why) => Some(why.name()),
+            Self::Failing(fault) => Some(fault.name()),
             Self::Held | Self::Handover | Self::Foreign => None,
         }
     }
 
     pub const fn is_ours(self) -> bool {
         match self {
-            Self::Held | Self::Handover | Self::Silent(_) => true,
+            Self::Held | Self::Handover | Self::Failing(_) | Self::Silent(_) => true,
             Self::Foreign => false,
         }
     }
@@ -74,8 +143,14 @@ impl Part {
     pub const fn is_answering(self) -> bool {
         match self {
             Self::Held | Self::Handover => true,
-            Self::Silent(_) | Self::Foreign => false,
+            Self::Failing(_) | Self::Silent(_) | Self::Foreign => false,
         }
+    }
+}
+
+impl Serialize for Answering {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
     }
 }
 
@@ -86,9 +161,10 @@ pub struct PartKeys {
     /// successor's MAC; it has the VIP and does not answer; another node has it.
     #[schemars(schema_with = "roles")]
     role: &'static str,
-    /// True while requests for it are answered.
+    /// True while requests for it are answered, by this node alone, and nothing shows that the answers do not
+    /// arrive.
     answering: bool,
-    /// Why not, or `null` unless it is `silent`.
+    /// Why not, or `null`.
     #[schemars(schema_with = "silence_or_null")]
     silent_because: Option<&'static str>,
 }
@@ -98,7 +174,7 @@ impl Serialize for Part {
         let keys = PartKeys {
             role: self.name(),
             answering: self.is_answering(),
-            silent_because: self.silence().map(Silence::name),
+            silent_because: self.silent_because(),
         };
         keys.serialize(serializer)
     }
@@ -109,8 +185,13 @@ impl Silence {
         match self {
             Self::LeaseDeadline => "the lease deadline has passed",
             Self::Interface(trouble) => trouble.name(),
+            Self::Doubled => "doubled (another host answers too)",
         }
     }
+}
+
+pub(crate) fn answering(_: &mut SchemaGenerator) -> Schema {
+    schema::names(Answering::NAMES)
 }
 
 pub(crate) fn roles(_: &mut SchemaGenerator) -> Schema {
@@ -123,5 +204,7 @@ pub(crate) fn role_or_null(generator: &mut SchemaGenerator) -> Schema {
 
 pub(crate) fn silence_or_null(_: &mut SchemaGenerator) -> Schema {
     let faults = InterfaceFault::ALL.map(InterfaceFault::name);
-    schema::or_null(schema::names([Silence::LeaseDeadline.name()].into_iter().chain(faults)))
+    let of_vips = VipFault::ALL.map(VipFault::name);
+    let silences = [Silence::LeaseDeadline, Silence::Doubled].map(Silence::name);
+    schema::or_null(schema::names(silences.into_iter().chain(faults).chain(of_vips)))
 }

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     base::{address::is_host, pattern::InterfacePattern},
-    records::{MOST_ADDRESSES, NodeInterface, Room},
+    records::{MOST_ADDRESSES, NodeInterface, Room, Unreached},
 };
 
 #[cfg(test)]
@@ -223,8 +223,13 @@ pub(crate) fn subnets(interface: &Interface) -> impl Iterator<Item = IpNet> {
 /// the kernel's routes prefer come first.
 ///
 /// A host may have thousands of addresses of other programs, and route by thousands of gateways: the
-/// first of them are listed.
-pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
+/// first of them are listed. `found` returns the VIPs for which the node comes
+/// last on an interface, and those of others that are unreached there.
+pub fn node_interfaces(
+    view: &NetView,
+    attached: &[u32],
+    found: impl Fn(u32) -> (Vec<IpAddr>, Vec<Unreached>),
+) -> Vec<NodeInterface> {
     let mut of_interface: BTreeMap<u32, (usize, Vec<IpNet>)> = BTreeMap::new();
     let mut routes: Vec<_> = routes(view).collect();
     routes.sort_by_key(|route| route.metric);
@@ -249,6 +254,7 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
         let bound: BTreeSet<IpAddr> = foreign.map(|net| net.addr()).collect();
         let gateways = view.next_hops.iter().filter(|hop| nets.iter().any(|net| net.contains(*hop)));
         let gateways = gateways.copied().collect();
+        let (last_for, unreached) = found(interface.index);
         let own = room.limit(NodeInterface {
             name: Arc::from(interface.name.as_str()),
             mac: interface.mac,
@@ -256,6 +262,8 @@ pub fn node_interfaces(view: &NetView, attached: &[u32]) -> Vec<NodeInterface> {
             bound: bound.into_iter().collect(),
             gateways,
             carrier: interface.up && interface.carrier,
+            last_for,
+            unreached,
         });
         interfaces.push((position, own));
     }

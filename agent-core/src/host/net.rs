@@ -182,6 +182,11 @@ impl Interface {
         self.foreign_addresses().find(|net| net.addr() == address)
     }
 
+    /// Returns true if the interface has the address and the agent has not bound it.
+    pub fn has(&self, address: IpAddr) -> bool {
+        self.link_local.map(IpAddr::from) == Some(address) || self.foreign_address(address).is_some()
+    }
+
     /// Returns the source address for requests about another address: the link-local one for IPv6,
     /// else one in its subnet. It is never a VIP, because the request would announce it.
     pub fn source_for(&self, address: IpAddr, is_vip: impl Fn(IpAddr) -> bool) -> Option<IpAddr> {

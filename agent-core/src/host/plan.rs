@@ -365,6 +365,9 @@ impl<'a> Planner<'a> {
             };
             let Target { entry: DesiredEntry { role, mac, until_ns }, renewed: _, cause } = target;
             let entry = VipEntry { mac: mac.0, generation, role, slot, until_ns };
+            // A finding about the VIP is not this plan's to change.
+            let fault = found.filter(|it| it.generation == generation).and_then(VipEntry::fault);
+            let entry = entry.with_fault(fault);
             if self.observed.entries.get(&key) != Some(&entry) {
                 actions.push(Action::PutEntry { key, entry, reset_counters: found.is_none(), cause });
             }

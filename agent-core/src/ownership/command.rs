@@ -1,8 +1,14 @@
 //! Commands that the engine gives.
 
-use std::{collections::BTreeSet, fmt, net::IpAddr, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+    net::IpAddr,
+    sync::Arc,
+    time::Duration,
+};
 
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, VipFault};
 
 use crate::{
     base::time::Monotonic,
@@ -87,6 +93,8 @@ pub enum Command {
     /// Set the known peers: the MACs of the other nodes' interfaces. This command does not come
     /// before all Leases have been listed, so that a pinned peer stays known until then.
     SetPeers(BTreeSet<MacAddr>),
+    /// Record what other nodes found about VIPs that this node holds: their clients do not reach it.
+    SetUnreached(BTreeMap<IpAddr, VipFault>),
     /// Announce a held VIP once more.
     Announce {
         vip: IpAddr,

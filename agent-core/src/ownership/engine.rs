@@ -3,6 +3,7 @@
 mod lease;
 mod peers;
 mod stopping;
+mod unreached;
 mod view;
 mod wire;
 mod wire_view;
@@ -12,7 +13,7 @@ use std::{
     net::IpAddr,
 };
 
-use vipward_common::{MacAddr, Policy};
+use vipward_common::{MacAddr, Policy, VipFault};
 
 use super::{
     command::Command,
@@ -87,6 +88,8 @@ pub struct Engine {
     disputes: Disputes,
     /// The peers of the last command. None before all Leases have been listed.
     peers: Option<BTreeSet<MacAddr>>,
+    /// The VIPs of the last [`Command::SetUnreached`].
+    unreached: BTreeMap<IpAddr, VipFault>,
     stopping: Option<Stopping>,
     commands: Vec<Command>,
     /// The time of the last event.
@@ -109,6 +112,7 @@ impl Engine {
             doubt: Doubt::default(),
             disputes,
             peers: None,
+            unreached: BTreeMap::new(),
             stopping: None,
             commands: Vec::new(),
             now,

@@ -244,6 +244,7 @@ impl Interlock {
             }
             Command::SetPeers(_)
             | Command::SetSuccessor { .. }
+            | Command::SetUnreached(_)
             | Command::Announce { .. }
             | Command::WriteLease(_)
             | Command::ReadLease(_)
@@ -283,6 +284,7 @@ fn rests_on_entries(command: &Command) -> bool {
         | Command::Probe { .. }
         | Command::StopProbing { .. }
         | Command::SetSuccessor { .. }
+        | Command::SetUnreached(_)
         | Command::ReadLease(_)
         | Command::WriteClaim(_)
         | Command::DeleteClaim { .. }

@@ -1,11 +1,11 @@
 //! A node's Lease, and the lists of interfaces in it.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{fmt, net::IpAddr, str::FromStr, sync::Arc, time::Duration};
 
 use ipnet::IpNet;
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, VipFault};
 
-use super::{NodeName, Offer, Proxy, Session, Version};
+use super::{Epoch, NodeName, Offer, Proxy, Session, Version};
 use crate::base::address::is_host;
 
 /// A node's interface that VIPs can be on, as its Lease lists it.
@@ -22,9 +22,58 @@ pub struct NodeInterface {
     pub gateways: Vec<IpAddr>,
     /// True if it is up and has carrier.
     pub carrier: bool,
+    /// The VIPs for which this node comes last, since their clients did not reach it here. More than 8
+    /// stand for all VIPs.
+    pub last_for: Vec<IpAddr>,
+    /// The VIPs of other nodes whose clients do not reach them, as this node found.
+    pub unreached: Vec<Unreached>,
+}
+
+/// A VIP whose clients do not reach its holder, as another node found.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Unreached {
+    pub vip: IpAddr,
+    /// The epoch in which the holder has it.
+    pub epoch: Epoch,
+    pub fault: VipFault,
+}
+
+impl fmt::Display for Unreached {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} in epoch {}: {}", self.vip, self.epoch.0, self.fault.word())
+    }
+}
+
+impl FromStr for Unreached {
+    type Err = ();
+
+    /// Reads what [`fmt::Display`] writes.
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (vip, rest) = text.split_once(" in epoch ").ok_or(())?;
+        let (epoch, word) = rest.split_once(": ").ok_or(())?;
+        let fault = VipFault::ALL.into_iter().find(|fault| fault.word() == word).ok_or(())?;
+        let epoch = Epoch(epoch.parse().map_err(|_| ())?);
+        Ok(Self { vip: vip.parse().map_err(|_| ())?, epoch, fault })
+    }
 }
 
 impl NodeInterface {
+    /// Returns true if this node comes last for a VIP.
+    pub fn is_last_for(&self, vip: IpAddr) -> bool {
+        self.last_for.len() > MOST_LISTED || self.last_for.contains(&vip)
+    }
+
+    /// Returns its addresses. A subnet in which it has none stands without host bits.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = IpAddr> {
+        self.subnets.iter().filter(|net| net.addr() != net.network()).map(IpNet::addr)
+    }
+
+    /// Returns true if it can ask for a VIP in its own name: it has an address in a subnet of the VIP.
+    pub(crate) fn can_ask_for(&self, vip: IpAddr) -> bool {
+        let has_address = |net: &IpNet| net.addr() != net.network() && net.contains(&vip);
+        self.carrier && self.subnets.iter().any(has_address)
+    }
+
     /// Returns the subnets in which a VIP may be. The largest that anyone is given are an IPv4 /8 and an
     /// IPv6 /32.
     pub(crate) fn segments(&self) -> impl Iterator<Item = IpNet> {
@@ -45,24 +94,37 @@ pub const MOST_SUBNETS: usize = 256;
 /// Largest number of bound addresses, and of gateways, in a Lease, over all its interfaces.
 pub const MOST_ADDRESSES: usize = 64;
 
+/// Largest number of VIPs for which an interface comes last one by one.
+const MOST_LISTED: usize = 8;
+/// Largest number of unreached VIPs in a Lease, over all its interfaces.
+const MOST_UNREACHED: usize = 64;
+
 /// The room that is left in a Lease for the lists of its interfaces.
 #[derive(Debug)]
 pub struct Room {
     subnets: usize,
     bound: usize,
     gateways: usize,
+    unreached: usize,
 }
 
 impl Default for Room {
     fn default() -> Self {
-        Self { subnets: MOST_SUBNETS, bound: MOST_ADDRESSES, gateways: MOST_ADDRESSES }
+        Self {
+            subnets: MOST_SUBNETS,
+            bound: MOST_ADDRESSES,
+            gateways: MOST_ADDRESSES,
+            unreached: MOST_UNREACHED,
+        }
     }
 }
 
 impl Room {
     /// Returns the interface with the part of its lists for which there is room.
-    pub fn limit(&mut self, interface: NodeInterface) -> NodeInterface {
+    pub fn limit(&mut self, mut interface: NodeInterface) -> NodeInterface {
+        interface.last_for.truncate(MOST_LISTED + 1);
         NodeInterface {
+            unreached: first(interface.unreached, &mut self.unreached),
             subnets: first(interface.subnets, &mut self.subnets),
             bound: first(interface.bound, &mut self.bound),
             gateways: first(interface.gateways, &mut self.gateways),

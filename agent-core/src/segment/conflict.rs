@@ -15,6 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use vipward_common::{MacAddr, VipKey};
 
+pub use self::case::ALONE_AFTER;
 pub use self::types::{
     Command, Conflict, Counted, Defend, End, Event, Line, Offender, Right, Settings, Sight, What,
 };
@@ -22,7 +23,7 @@ use self::{
     case::{Case, SUMMARY},
     waiting::Waiting,
 };
-use crate::{base::time::Monotonic, records::Epoch};
+use crate::{base::time::Monotonic, records::Epoch, segment::confirming::Answerer};
 
 #[cfg(test)]
 mod tests;
@@ -67,7 +68,7 @@ impl Conflicts {
     }
 
     pub fn shown(&self) -> impl Iterator<Item = &Conflict> {
-        self.cases.values().map(|case| &case.conflict).filter(|conflict| conflict.what.is_shown())
+        self.cases.values().map(|case| &case.conflict).filter(|conflict| conflict.is_shown())
     }
 
     /// Returns the open conflict about a VIP, if it is a shown one.
@@ -76,14 +77,23 @@ impl Conflicts {
         shown.map(|(_, case)| &case.conflict).next()
     }
 
+    /// Returns the open conflict about a held VIP for which a peer answers too.
+    pub fn doubled(&self, key: &VipKey) -> Option<&Conflict> {
+        let case = self.cases.get(&(*key, What::Contested))?;
+        Some(&case.conflict).filter(|conflict| conflict.doubled)
+    }
+
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
             Event::Sighted(sight) => self.on_sight(&sight, now, &mut commands),
             Event::Counted(counted) => self.on_counted(&counted, &mut commands),
+            Event::Named { key, mac, answerer } => self.on_named(key, mac, answerer, &mut commands),
             Event::Recognised { ifindex, mac } => self.on_recognised(ifindex, mac, now, &mut commands),
             Event::Free(key) => self.end_shown(key, End::Free, &mut commands),
+            Event::Proxied(key) => self.end_shown(key, End::Proxied, &mut commands),
             Event::Forgotten(key) => self.end_shown(key, End::Forgotten, &mut commands),
+            Event::Released(key) => self.end(&(key, What::Contested), End::Turned, &mut commands),
         }
         commands
     }
@@ -105,9 +115,10 @@ impl Conflicts {
         let due = self.cases.iter().filter(|(_, case)| case.next_deadline(quiet) <= now);
         for id in due.map(|(id, _)| *id).collect::<Vec<_>>() {
             let Some(case) = self.cases.get_mut(&id) else { continue };
+            commands.extend(case.on_tick(now));
             if case.over(quiet) <= now {
                 self.end(&id, End::Quiet, &mut commands);
-            } else {
+            } else if case.is_summary_due(now) {
                 commands.push(case.go_on(now));
             }
         }
@@ -174,6 +185,8 @@ impl Conflicts {
             self.with_peers += usize::from(what.is_with_peer());
         }
         let case = self.cases.entry((key, what)).or_insert_with(|| Case::begin(sight, now));
+        // A host that claims in a peer's name does not show that the peer answers.
+        let is_doubled = what == What::Contested && sight.source == mac && case.on_peer(now);
         let is_new_mac = case.on_sight(sight, now);
         case.conflict.defences += u64::from(is_defended);
         // Each yield of a VIP is as important as the first.
@@ -184,6 +197,9 @@ impl Conflicts {
         } else if is_new_mac {
             case.reported = case.reported.saturating_add(times);
             commands.push(Command::Report(Line::NewOffender { conflict: case.conflict.clone(), mac }));
+        }
+        if is_doubled {
+            commands.push(Command::Report(Line::Doubled { conflict: case.conflict.clone() }));
         }
         if what.is_shown() {
             self.count_due.get_or_insert((now + COUNT_AFTER).max(self.counted + COUNT_EVERY));
@@ -204,6 +220,15 @@ impl Conflicts {
                 let (conflict, mac) = (case.conflict.clone(), offender.mac);
                 commands.push(Command::Report(Line::NewOffender { conflict, mac }));
             }
+        }
+    }
+
+    fn on_named(&mut self, key: VipKey, mac: MacAddr, answerer: Answerer, commands: &mut Vec<Command>) {
+        let Some(case) = self.cases.get_mut(&(key, What::InUse)) else { return };
+        let offender = case.conflict.offenders.iter_mut().find(|offender| offender.mac == mac);
+        if let Some(offender) = offender {
+            offender.answerer = Some(answerer);
+            commands.push(Command::Report(Line::Named { conflict: case.conflict.clone(), mac }));
         }
     }
 

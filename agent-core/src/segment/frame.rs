@@ -56,6 +56,53 @@ impl Frame {
         }
     }
 
+    /// Returns the question for `address` from `source` at `own`, for the host with the MAC `to` alone.
+    /// Both are of one family.
+    pub fn question_to(to: MacAddr, own: MacAddr, source: IpAddr, address: IpAddr) -> Option<Self> {
+        match (source, address) {
+            (IpAddr::V4(source), IpAddr::V4(address)) => {
+                let (source, address) = (source.octets(), address.octets());
+                let (oper, zero) = (OPER_REQUEST, MacAddr::ZERO);
+                Some(Self::Arp(ArpFrame::new(to, own, oper, own, source, zero, address)))
+            }
+            (IpAddr::V6(source), IpAddr::V6(address)) => {
+                Some(Self::Nd(NdFrame::solicitation_to(to, own, source.octets(), address.octets())))
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => None,
+        }
+    }
+
+    /// Returns the address that the frame answers, if it answers the question of one host.
+    pub fn answers(&self) -> Option<IpAddr> {
+        let to = match self {
+            Self::Arp(frame) => IpAddr::from(frame.tpa()),
+            Self::Nd(frame) => IpAddr::from(frame.destination()),
+        };
+        self.said().filter(|said| said.is_answer).map(|_| to)
+    }
+
+    /// Returns the questions for `address` to the host with the MAC `to` alone. Without a `source` the
+    /// question is a probe. Returns none for an IPv6 address without a source: the answer would go to
+    /// all hosts.
+    ///
+    /// In IPv6 one goes to the address, as of a host that verifies that a neighbour is reachable (RFC
+    /// 4861, 7.3.1), and one to its group. Only the answer to the second has the MAC (7.2.4), and an
+    /// ND proxy of Linux may forward the first.
+    pub fn questions_to(to: MacAddr, own: MacAddr, source: Option<IpAddr>, address: IpAddr) -> Vec<Self> {
+        match (Self::question(own, source, address, Nonce::default()), address, source) {
+            (Self::Arp(mut frame), ..) => {
+                frame.dst = to;
+                vec![Self::Arp(frame)]
+            }
+            (Self::Nd(mut to_group), IpAddr::V6(address), Some(IpAddr::V6(source))) => {
+                to_group.dst = to;
+                let to_address = NdFrame::solicitation_to(to, own, source.octets(), address.octets());
+                [to_address, to_group].map(Self::Nd).into()
+            }
+            (Self::Nd(_), ..) => Vec::new(),
+        }
+    }
+
     /// Returns the frames of one round that announces "`vip` is at `mac`".
     ///
     /// ARP has two: the request form and the reply form. In the reply, tha is sha: Linux ignores a

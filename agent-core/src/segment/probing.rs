@@ -56,6 +56,17 @@ pub struct Settings {
     pub repeat: Option<Duration>,
     /// Most frames a second, over all VIPs.
     pub rate: u32,
+    pub proxied: Proxied,
+}
+
+/// Handling of an address for which only a proxy answers, in the name of a host that does not.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Proxied {
+    /// The address counts as free.
+    #[default]
+    Take,
+    /// The address counts as in use.
+    Wait,
 }
 
 impl Settings {
@@ -66,6 +77,7 @@ impl Settings {
         timing: Timing::Every(Duration::from_millis(200)),
         repeat: Some(Duration::from_mins(1)),
         rate: 5_000,
+        proxied: Proxied::Take,
     };
 
     /// Returns the longest time that it takes to find an address free,
@@ -261,6 +273,17 @@ impl Prober {
     /// Returns the interfaces of the last [`Event::Unheard`].
     pub fn unheard(&self) -> &BTreeMap<u32, Monotonic> {
         &self.unheard
+    }
+
+    /// Lets an address in use rest at least until a time. An address that no host has answered for
+    /// counts as in use again.
+    pub fn rest_until(&mut self, key: VipKey, mac: MacAddr, until: Monotonic) {
+        if self.asked.get(&key).is_some_and(|asked| asked.rests.is_none() || asked.due >= until) {
+            return;
+        }
+        self.unschedule(key);
+        self.asked.entry(key).or_insert_with(|| ProbedAddress::in_use(mac, until)).due = until;
+        self.waiting.insert((until, key));
     }
 
     /// Returns true if this address was found in use, and was not found free since.

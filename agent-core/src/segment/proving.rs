@@ -153,6 +153,8 @@ pub enum Command {
     Listen { segment: u32, round: u64 },
     /// Record a finding: the first of a segment, or one that differs from the last.
     Found { segment: u32, from: Proof, to: Proof, received: Received },
+    /// Prove the way out of the segment anew: its links have changed.
+    Anew { segment: u32 },
     /// Announce and probe the held VIPs of a segment on which no host was heard until now: hosts
     /// and switches may have missed it.
     HeardAgain { segment: u32 },
@@ -180,6 +182,8 @@ struct Segment {
     clean: u8,
     phase: Phase,
     hearing: Hearing,
+    /// The time at which the proof of the way out needs a round.
+    wanted: Option<Monotonic>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -200,7 +204,10 @@ impl Proving {
     pub fn on_event(&mut self, event: Event, now: Monotonic) -> Vec<Command> {
         let mut commands = Vec::new();
         match event {
-            Event::Observed(stacks) => self.observe(stacks, now),
+            Event::Observed(stacks) => {
+                let changed = self.observe(stacks, now);
+                commands.extend(changed.into_iter().map(|segment| Command::Anew { segment }));
+            }
             Event::Heard { segment } => {
                 let heard = self.segments.get_mut(&segment).is_some_and(|it| it.hearing.hear(now));
                 return heard.then_some(Command::HeardAgain { segment }).into_iter().collect();
@@ -249,13 +256,23 @@ impl Proving {
         self.segments.iter().filter_map(unheard).collect()
     }
 
-    fn observe(&mut self, stacks: BTreeMap<u32, Stack>, now: Monotonic) {
+    /// Sets the time at which the proof of the way out needs a round. The round may come sooner.
+    pub fn want(&mut self, segment: u32, at: Option<Monotonic>) {
+        if let Some(it) = self.segments.get_mut(&segment) {
+            it.wanted = at;
+        }
+    }
+
+    /// Records the stacks. Returns the segments whose stack has changed.
+    fn observe(&mut self, stacks: BTreeMap<u32, Stack>, now: Monotonic) -> Vec<u32> {
         self.segments.retain(|segment, _| stacks.contains_key(segment));
-        let mut new = 0;
+        let (mut new, mut changed) = (0, Vec::new());
         for (segment, stack) in stacks {
             let earlier = self.earlier.remove(&segment).unwrap_or_default();
             if let Some(it) = self.segments.get_mut(&segment) {
-                it.observe(stack, now);
+                if it.observe(stack, now) {
+                    changed.push(segment);
+                }
             } else {
                 let first = now + LISTEN * (new / MOST_AT_ONCE);
                 self.segments.insert(segment, Segment::new(stack, earlier, first));
@@ -264,6 +281,7 @@ impl Proving {
         }
         // A segment that comes later has been away.
         self.earlier.clear();
+        changed
     }
 }
 
@@ -278,12 +296,14 @@ impl Segment {
             clean: 0,
             phase: Phase::Waiting(now),
             hearing: Hearing::start(now),
+            wanted: None,
         }
     }
 
-    fn observe(&mut self, stack: Stack, now: Monotonic) {
+    /// Records the stack. Returns true if it has changed.
+    fn observe(&mut self, stack: Stack, now: Monotonic) -> bool {
         if self.stack == stack {
-            return;
+            return false;
         }
         if stack.has_come_up(&self.stack) {
             self.hearing = Hearing::start(now);
@@ -296,15 +316,19 @@ impl Segment {
             // One socket for each segment at a time, however often the stack changes.
             Phase::Listening { is_old, .. } => *is_old = true,
         }
+        true
     }
 
     fn is_due(&self, now: Monotonic) -> bool {
-        self.stack.receives() && matches!(self.phase, Phase::Waiting(until) if until <= now)
+        matches!(self.phase, Phase::Waiting(_)) && self.next_deadline().is_some_and(|due| due <= now)
     }
 
     fn next_deadline(&self) -> Option<Monotonic> {
         match self.phase {
-            Phase::Waiting(until) => Some(until).filter(|_| self.stack.receives()),
+            Phase::Waiting(until) => {
+                let next = self.wanted.map_or(until, |wanted| wanted.min(until));
+                Some(next).filter(|_| self.stack.receives())
+            }
             Phase::Listening { until, .. } => Some(until),
         }
     }

@@ -334,6 +334,8 @@ fn interface(nets: &[&str]) -> NodeInterface {
         bound: Vec::new(),
         gateways: Vec::new(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     }
 }
 

@@ -329,6 +329,28 @@ pub struct ProbingArgs {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
     pub probe_rate: u32,
+    /// What to do if only a proxy answers for an address, in the name of a host that does not answer
+    /// itself.
+    #[arg(long, value_enum, default_value_t = ProxiedArg::Take)]
+    pub probe_proxied: ProxiedArg,
+}
+
+/// What becomes of an address for which only a proxy answers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ProxiedArg {
+    /// It counts as free. The announcement corrects the proxy.
+    Take,
+    /// It counts as in use.
+    Wait,
+}
+
+impl From<ProxiedArg> for probing::Proxied {
+    fn from(proxied: ProxiedArg) -> Self {
+        match proxied {
+            ProxiedArg::Take => Self::Take,
+            ProxiedArg::Wait => Self::Wait,
+        }
+    }
 }
 
 fn probe_repeat_of(text: &str) -> anyhow::Result<Duration> {
@@ -344,6 +366,7 @@ impl ProbingArgs {
             timing: self.probe_interval,
             repeat: (!self.probe_repeat.is_zero()).then_some(self.probe_repeat),
             rate: self.probe_rate,
+            proxied: self.probe_proxied.into(),
         }
     }
 }

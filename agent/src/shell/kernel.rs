@@ -13,4 +13,6 @@ pub mod netlink;
 pub mod packet;
 pub mod preflight;
 pub mod segment;
+pub mod statements;
 pub mod status;
+pub mod telling;

@@ -365,6 +365,8 @@ fn interface((subnets, bound, gateways): &(Vec<Net>, Vec<Address>, Vec<Address>)
         bound: bound.iter().map(|place| v4(*place)).collect(),
         gateways: gateways.iter().map(|place| v4(*place)).collect(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     }
 }
 

@@ -67,7 +67,8 @@ impl World {
 
     /// Checks that a host that has the address of a VIP keeps it.
     pub(super) fn check_host(&mut self, vip: usize) {
-        let Some(mut host) = self.network.hosts[vip].filter(|host| !host.is_void) else { return };
+        let is_judged = |host: &Host| !host.is_void && !host.is_cached;
+        let Some(mut host) = self.network.hosts[vip].filter(is_judged) else { return };
         if self.has_died_a_liar(vip) {
             return;
         }

@@ -17,6 +17,9 @@ const RETRY: Duration = Duration::from_millis(250);
 const LATENCIES: Duration = Duration::from_secs(1);
 /// The longest time that it takes to find an address free: half an interval, and three probes.
 const PROBING: Duration = Duration::from_millis(700);
+/// The longest time that it takes to find that nobody but a fabric answers: two attempts, 2 s apart, and after
+/// each the requests by unicast.
+const CONFIRMING: Duration = Duration::from_secs(8);
 
 /// The time after which an agent has asked its proxy again.
 const ASKED: Duration = Duration::from_millis(700);
@@ -31,10 +34,10 @@ impl World {
         })
     }
 
-    /// Returns since when some node could take the VIP.
-    fn takable_since(&self, vip: usize) -> Option<At> {
+    /// Returns since when some node among these could take the VIP.
+    pub(super) fn takable_since(&self, vip: usize, among: impl Fn(usize) -> bool) -> Option<At> {
         let segment = self.segment_of(vip);
-        let able = self.nodes.iter().filter(|node| self.may_hold(node.index, vip));
+        let able = self.nodes.iter().filter(|node| among(node.index) && self.may_hold(node.index, vip));
         let since = able.filter_map(|node| {
             let proxied = self.proxied_since(node.index, vip)?;
             Some(node.times.fit?.max(node.links[segment].since).max(proxied + ASKED))
@@ -45,7 +48,7 @@ impl World {
 
     /// Returns whether the claim names a node whose entry could not be written, or which may not write
     /// claims: it keeps the VIP until then.
-    fn is_stuck(&self, vip: usize) -> bool {
+    pub(super) fn is_stuck(&self, vip: usize) -> bool {
         let address = names::vip(vip);
         let holder = self.api.claims.get(&address).and_then(|claim| claim.state.holder());
         let Some(node) = holder.and_then(|holder| names::node_index(&holder.node)) else { return false };
@@ -88,7 +91,15 @@ impl World {
     /// Returns the bound of L1: lease + margin + one retry.
     pub(super) fn longest_dark(&self, vip: usize) -> Duration {
         let ranks = u32::try_from(self.nodes.len()).expect("invariant: runs are small") - 1;
-        self.patience(vip) + RANK * ranks * 2 + PROBING * 2 + self.request_timeout() + RETRY + LATENCIES
+        let is_cached = self.network.hosts[vip].is_some_and(|host| host.is_cached);
+        let confirming = if is_cached { CONFIRMING } else { Duration::ZERO };
+        self.patience(vip)
+            + RANK * ranks * 2
+            + PROBING * 2
+            + confirming
+            + self.request_timeout()
+            + RETRY
+            + LATENCIES
     }
 
     /// Checks that a Local VIP is answered where a proxy delivers, if one could take it that does.
@@ -103,7 +114,8 @@ impl World {
             return;
         }
         let since = *self.record.undelivered[vip].get_or_insert(self.now);
-        let Some(takable) = self.takable_since(vip) else { return };
+        // A node that comes last since it was unheard is no better place.
+        let Some(takable) = self.takable_since(vip, |node| !self.rests(node, vip)) else { return };
         let since = since.max(takable).max(self.record.trouble.disturbed);
         if self.under_way.open == 0 && self.now.since(since) > self.longest_dark(vip) + ASKED_AT_REST {
             let what = format!("{} is where no proxy delivers since {since}, and one does", names::vip(vip));
@@ -156,7 +168,7 @@ impl World {
         if self.is_stuck(vip) || self.record.people.lied[vip].is_some() {
             self.record.dark[vip] = Some((now, longest));
         }
-        let Some(takable) = self.takable_since(vip) else { return };
+        let Some(takable) = self.takable_since(vip, |_| true) else { return };
         // With wire failover, a node takes nothing on a segment where no node answers it.
         let wire = &self.network.segments[self.segment_of(vip)];
         if self.has_wire() && !wire.is_clean() {

@@ -65,7 +65,7 @@ impl World {
         let is_better = |node: &usize| {
             let Node { marks, times, .. } = &self.nodes[*node];
             let is_hard = times.fit.is_none() || !self.may_hold(*node, vip);
-            let is_soft = marks.cordoned.any() || marks.not_ready.any();
+            let is_soft = marks.cordoned.any() || marks.not_ready.any() || self.rests(*node, vip);
             !is_hard && !is_soft && self.serves_all(*node, vip)
         };
         // An operator's choice stays.

@@ -148,6 +148,12 @@ impl World {
                 let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
                 it.times.refused_until = it.times.refused_until.max(self.now + lasts + RETRY + rest * 2);
             }
+            What::Filtered { who, .. } => {
+                let it = &mut self.nodes[who.index()];
+                it.faults.filtered.change(begins);
+                it.times.filtered = self.now;
+                self.record.facts.filters.any = true;
+            }
             What::ChangeMac { who, segment } => self.change_mac(who.index(), segment.into()),
             What::NoCarrier { who, segment, .. } => {
                 let link = segment_index(segment, self.network.segments.len());

@@ -17,9 +17,12 @@ const VACANT: Duration = Duration::from_secs(13);
 /// The times after which hosts answer.
 const LATE: [Option<Duration>; 4] =
     [None, Some(Duration::from_millis(900)), None, Some(Duration::from_millis(1_500))];
+/// The number of those hosts of which a fabric has the address.
+const CACHED: usize = 2;
 
 impl World {
-    /// Gives a host the address of a VIP, if no node has held the VIP for a while, or takes it away.
+    /// Gives a host the address of a VIP, if no node has held the VIP for a while, or takes it away. A fabric
+    /// keeps an address until the VIP's holder announces it.
     pub(crate) fn change_host(
         &mut self,
         disturbance: usize,
@@ -30,20 +33,24 @@ impl World {
         let changed = if begins && is_vacant && self.network.hosts[vip].is_none() {
             // Every second host that is no node answers after the results of probes.
             let late = LATE[disturbance % LATE.len()].filter(|_| node.is_none()).unwrap_or_default();
+            let is_cached = node.is_none() && disturbance % LATE.len() == CACHED;
             self.network.hosts[vip] = Some(Host {
                 disturbance,
                 node,
                 since: self.now,
                 away: At::default(),
                 late,
+                is_cached,
                 robbed_by: None,
                 robbed: (Duration::ZERO, None),
                 is_void: false,
             });
-            self.record.facts.late_hosts |= !late.is_zero();
-            self.record.facts.hosts = true;
+            self.record.facts.hosts.late |= !late.is_zero();
+            self.record.facts.hosts.any = true;
             node
-        } else if !begins && self.network.hosts[vip].is_some_and(|host| host.disturbance == disturbance) {
+        } else if !begins
+            && self.network.hosts[vip].is_some_and(|host| host.disturbance == disturbance && !host.is_cached)
+        {
             self.network.hosts[vip].take().and_then(|host| host.node)
         } else {
             return;

@@ -68,7 +68,7 @@ impl World {
             self.desired.vips[vip].local.last().is_none_or(|(_, bits)| bits >> node & 1 == 1)
         };
         local
-            && self.network.hosts[vip].is_none()
+            && self.network.hosts[vip].is_none_or(|host| host.is_cached)
             && !self.is_listed(vip)
             && !(marks.excluded.any()
                 || marks.out_of_service.any()

@@ -74,6 +74,8 @@ pub(crate) struct Host {
     pub(crate) away: At,
     /// The time after which it answers a request.
     pub(crate) late: Duration,
+    /// True if it is gone, and the segment's fabric answers broadcast requests in its name.
+    pub(crate) is_cached: bool,
     /// The first node that has answered for its address.
     pub(crate) robbed_by: Option<usize>,
     /// The time for which nodes have, and the last time at which one did.

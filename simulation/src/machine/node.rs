@@ -67,6 +67,8 @@ pub(crate) struct Faults {
     pub(crate) no_changes: Times,
     /// The map has no room for another entry.
     pub(crate) no_room: Times,
+    /// The network drops what it sends from VIPs, but for announcements.
+    pub(crate) filtered: Times,
     /// The delays of its pings.
     pub(crate) busy: Vec<(usize, u32)>,
     pub(crate) key_gone: Times,
@@ -91,6 +93,10 @@ pub(crate) struct Since {
     pub(crate) refused_until: At,
     /// The time until which the lease deadline may seem to lie ahead, because the clock stood still.
     pub(crate) dazed_until: At,
+    /// The last time at which another node asked for one of its VIPs in vain, and it answered itself.
+    pub(crate) unanswered: At,
+    /// The time at which a filter on its way out came or went.
+    pub(crate) filtered: At,
     /// The time when a watch stalled, and when it has surely shown what it missed.
     pub(crate) blind: (At, At),
     /// The time at which the lease deadline is checked next.
@@ -273,7 +279,10 @@ impl Node {
         let interface = |(segment, link): (usize, &Link)| {
             let ifindex = names::ifindex(segment);
             let is_attached = self.program.attached.contains(&ifindex);
-            let own = addresses.iter().filter(|(of, _)| *of == segment).map(|(_, net)| *net);
+            let own = names::host_net(self.index, segment);
+            let own = [own]
+                .into_iter()
+                .chain(addresses.iter().filter(|(of, _)| *of == segment).map(|(_, net)| *net));
             let interface = Interface {
                 mac: link.mac,
                 carrier: !link.no_carrier.any(),
@@ -294,7 +303,7 @@ impl Node {
         let view = NetView {
             interfaces: self.links.iter().enumerate().map(interface).collect(),
             routes: (0..segments).flat_map(route).collect(),
-            next_hops: BTreeSet::new(),
+            next_hops: (0..segments).map(names::gateway).collect(),
         };
         Network { view, attachments: self.attachments(), name_servers: BTreeSet::new() }
     }

@@ -1,13 +1,15 @@
 //! A running agent, and what waits for it.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    net::IpAddr,
     time::Duration,
 };
 
 use vipward_core::{
     agent::{Agent, Effect, Input, Unwritten, cluster::Cluster},
     host::plan::Action,
+    segment::{egress, inquiry::Question},
 };
 
 use super::{desk::Desk, monitor::Pinger, time::At};
@@ -61,6 +63,10 @@ pub(crate) struct Process {
     pub(crate) is_busy: bool,
     /// True if the next effect has taken its time.
     pub(crate) has_gone_on: bool,
+    /// The answers in the present round of listening on each segment.
+    pub(crate) egress: BTreeMap<u32, BTreeMap<IpAddr, egress::Answers>>,
+    /// The questions about VIPs of others in such a round.
+    pub(crate) questions: BTreeMap<u32, Vec<Question>>,
     pub(crate) watches: [Watch; MOST_KINDS],
     /// The monitor. None if no node takes part in wire failover.
     pub(crate) pinger: Option<Pinger>,
@@ -85,6 +91,8 @@ impl Process {
             inbox: VecDeque::new(),
             is_busy: false,
             has_gone_on: false,
+            egress: BTreeMap::new(),
+            questions: BTreeMap::new(),
             watches: <[Watch; MOST_KINDS]>::default(),
             pinger: None,
             deadline: None,

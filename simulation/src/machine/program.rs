@@ -9,7 +9,7 @@ use std::{
 
 use vipward_common::{
     DeadlineState, Defence, DefenceWindow, LeaseDeadline, MacAddr, Offender, OffenderKey, Policy, Role,
-    VipEntry, VipKey, VipState, Yield,
+    VipEntry, VipFault, VipKey, VipState, Yield,
 };
 use vipward_core::{base::time::Monotonic, host::plan::Action, ownership::Found, records::Session};
 
@@ -200,10 +200,16 @@ impl Program {
         slots.iter().map(|slot| (*slot, self.record(*slot))).collect()
     }
 
-    /// Returns the held entries, each with its MAC.
-    pub(crate) fn held(&self) -> impl Iterator<Item = (VipKey, MacAddr)> {
+    pub(crate) fn put_fault(&mut self, key: VipKey, fault: Option<VipFault>) {
+        if let Some(entry) = self.entries.get_mut(&key) {
+            *entry = entry.with_fault(fault);
+        }
+    }
+
+    /// Returns the held entries.
+    pub(crate) fn held(&self) -> impl Iterator<Item = (VipKey, VipEntry)> {
         let held = self.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
-        held.map(|(key, entry)| (*key, MacAddr(entry.mac)))
+        held.map(|(key, entry)| (*key, *entry))
     }
 
     pub(crate) fn yields_total(&self) -> u64 {

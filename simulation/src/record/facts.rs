@@ -20,10 +20,8 @@ pub struct Facts {
     pub refused: bool,
     /// A Service requested a VIP of another namespace.
     pub strangers: bool,
-    /// A host got the address of a VIP that no node held.
-    pub hosts: bool,
-    /// A host that answers late got such an address.
-    pub late_hosts: bool,
+    pub hosts: Hosts,
+    pub filters: Filters,
     /// The token of a node lied about a VIP.
     pub lies: bool,
     /// The API server refused a write of an agent.
@@ -58,6 +56,24 @@ pub struct Facts {
     pub guarded: u64,
 }
 
+/// Hosts with the address of a VIP that no node held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Hosts {
+    pub any: bool,
+    /// One of them answers late.
+    pub late: bool,
+}
+
+/// Filters that drop what nodes send from their VIPs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Filters {
+    pub any: bool,
+    /// A node found a VIP unheard.
+    pub unheard: bool,
+    /// Such a VIP moved to another node.
+    pub left: bool,
+}
+
 /// The schedules among which something must happen often enough.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Among {
@@ -65,6 +81,8 @@ pub enum Among {
     Ordinary,
     /// Those in which a host got the address of a VIP.
     Host,
+    /// Those with a filter on a node's way out.
+    Filter,
     /// Those with wire failover.
     Wire,
     Controller,
@@ -72,7 +90,7 @@ pub enum Among {
 
 type Happened = fn(&Facts) -> bool;
 
-const SHARES: [(Among, &str, Happened); 22] = [
+const SHARES: [(Among, &str, Happened); 24] = [
     (Among::Ordinary, "wire failover", |it| it.wire),
     (Among::Ordinary, "a take-over", |it| it.taken_over),
     (Among::Ordinary, "a passed lease deadline", |it| it.lapsed),
@@ -81,8 +99,10 @@ const SHARES: [(Among, &str, Happened); 22] = [
     (Among::Ordinary, "an interrupted handover", |it| it.interrupted),
     (Among::Ordinary, "a refused entry", |it| it.refused),
     (Among::Ordinary, "a stranger's Service", |it| it.strangers),
-    (Among::Ordinary, "a host with a VIP's address", |it| it.hosts),
-    (Among::Host, "one that answers late", |it| it.late_hosts),
+    (Among::Ordinary, "a host with a VIP's address", |it| it.hosts.any),
+    (Among::Host, "one that answers late", |it| it.hosts.late),
+    (Among::Filter, "a VIP that was found unheard", |it| it.filters.unheard),
+    (Among::Filter, "one that moved for that", |it| it.filters.left),
     (Among::Ordinary, "a token that lied", |it| it.lies),
     (Among::Ordinary, "a refused write of an agent", |it| it.denied),
     (Among::Wire, "voters that agreed", |it| it.suspected),
@@ -102,6 +122,7 @@ const SHARES: [(Among, &str, Happened); 22] = [
 pub struct Tally {
     pub runs: u64,
     hosts: u64,
+    filters: u64,
     wire: u64,
     controller: u64,
     seen: [u64; SHARES.len()],
@@ -117,7 +138,8 @@ impl From<Facts> for Tally {
     fn from(facts: Facts) -> Self {
         Self {
             runs: 1,
-            hosts: facts.hosts.into(),
+            hosts: facts.hosts.any.into(),
+            filters: facts.filters.any.into(),
             wire: facts.wire.into(),
             controller: facts.controller.into(),
             seen: SHARES.map(|(.., happened)| happened(&facts).into()),
@@ -132,6 +154,7 @@ impl AddAssign for Tally {
     fn add_assign(&mut self, other: Self) {
         self.runs += other.runs;
         self.hosts += other.hosts;
+        self.filters += other.filters;
         self.wire += other.wire;
         self.controller += other.controller;
         self.seen.iter_mut().zip(other.seen).for_each(|(seen, more)| *seen += more);
@@ -148,6 +171,7 @@ impl Tally {
             let of = match among {
                 Among::Ordinary => self.runs - self.controller,
                 Among::Host => self.hosts,
+                Among::Filter => self.filters,
                 Among::Wire => self.wire,
                 Among::Controller => self.controller,
             };

@@ -88,7 +88,12 @@ impl Trace {
                     self.line(at, names::node(node), || format!("learns of {vip}: {kind:?} by {sha}"));
                 }
             }
-            Input::Deadline | Input::Listened(_) | Input::Heard(_) | Input::Result(_) => {}
+            Input::Deadline
+            | Input::Heard(_)
+            | Input::Answered { .. }
+            | Input::Halfway { .. }
+            | Input::Listened(_)
+            | Input::Result(_) => {}
             input => self.line(at, names::node(node), || format!("has {input:?}")),
         }
     }
@@ -144,6 +149,7 @@ impl Trace {
             | Effect::Log(_)
             | Effect::Read(_)
             | Effect::Prepare { .. }
+            | Effect::AskAs { .. }
             | Effect::Listen { .. } => true,
             _ => false,
         };

@@ -55,6 +55,7 @@ fn generate(seed: u64) -> Schedule {
     disturbances.extend(generator.forgeries().into_iter().filter(|_| !is_rewritten));
     disturbances.extend(generator.strangers(&disturbances));
     disturbances.extend(hosts(seed, nodes, vips, is_rewritten));
+    disturbances.extend(filters(seed, nodes, vips));
     disturbances.extend(Generator::denials(seed, nodes, &disturbances));
     let schedule = Schedule {
         seed,
@@ -119,6 +120,20 @@ fn hosts(seed: u64, nodes: u8, vips: u8, is_rewritten: bool) -> Vec<Disturbance>
         at += VACANT_MS + for_ms + rng.u32(10_000..20_000);
     }
     disturbances
+}
+
+/// Returns filters on the way out of a holder or of all nodes, for one schedule in four. They have noise of
+/// their own.
+fn filters(seed: u64, nodes: u8, vips: u8) -> Vec<Disturbance> {
+    let mut rng = Rng::with_seed(seed.rotate_left(40));
+    if rng.u8(0..4) > 0 {
+        return Vec::new();
+    }
+    let (when, for_ms) = (When::Ms(rng.u32(1_000..FIRST_MS + 40_000)), rng.u32(1_000..120_000));
+    let holder = Who::Holder(rng.u8(0..vips));
+    let filtered = if rng.u8(0..3) == 0 { (0..nodes).map(Who::Node).collect() } else { vec![holder] };
+    let filter = |who| Disturbance { when, what: What::Filtered { who, for_ms } };
+    filtered.into_iter().map(filter).collect()
 }
 
 fn timing(rng: &mut Rng) -> Timing {

@@ -23,6 +23,8 @@ const FIRST_INTERFACE: u32 = 2;
 
 /// The MAC of a host that is no node and has the address of a VIP.
 pub(crate) const HOST: MacAddr = MacAddr([2, 0, 0, 0, 0xff, 0xff]);
+/// The MAC of the gateway of each segment.
+pub(crate) const GATEWAY: MacAddr = MacAddr([2, 0xff, 0, 0, 0, 2]);
 /// The MAC of a host that is no node, and has the key.
 pub(crate) const STRANGER: MacAddr = MacAddr([2, 0xff, 0, 0, 0, 1]);
 
@@ -81,6 +83,16 @@ pub(crate) fn vip_index(vip: IpAddr) -> usize {
 pub(crate) fn subnets(segment: usize, segments: usize) -> Vec<IpNet> {
     let subnet = |third| IpNet::new_assert(IpAddr::from([10, 0, third, 0]), 24);
     if segments == 1 { vec![subnet(0), subnet(1)] } else { vec![subnet(byte(segment))] }
+}
+
+/// Returns the address of a node on a segment, with the subnet.
+pub(crate) fn host_net(node: usize, segment: usize) -> IpNet {
+    IpNet::new_assert(IpAddr::from([10, 0, byte(segment), 200 + byte(node)]), 24)
+}
+
+/// Returns the address of the gateway of a segment.
+pub(crate) fn gateway(segment: usize) -> IpAddr {
+    IpAddr::from([10, 0, byte(segment), 254])
 }
 
 /// Returns the namespace of the Services that own the VIPs.

@@ -71,6 +71,8 @@ pub enum Sabotage {
     DenialsCountAsDone,
     /// The write that renews an Event is reported as done, and not carried out.
     NoRenewal,
+    /// No Lease lists the VIPs that its node found unheard.
+    NoRests,
     /// The actions of a write are carried out in the reverse order.
     WritesReversed,
     /// The first one of these after `OMITTED_MS` is left out on each node.
@@ -107,6 +109,8 @@ pub enum Omitted {
     LaterRound,
     /// A probe.
     Probe,
+    /// A request by unicast to a host that answers.
+    AskHost,
     /// A probe for a held VIP.
     ProbeHeld,
     /// An observation of the network: it shows what it has shown before.

@@ -67,6 +67,8 @@ pub(crate) enum What {
     End { who: Who, how: Ending, back_ms: Option<u32> },
     /// The kernel refuses changes of entries: all of them, or new ones because the map is full.
     EntriesRefused { who: Who, new_only: bool, for_ms: u32 },
+    /// The network drops the questions that a node asks in the names of VIPs.
+    Filtered { who: Who, for_ms: u32 },
     /// An interface gets another MAC.
     ChangeMac { who: Who, segment: u8 },
     /// An interface loses its carrier.
@@ -115,6 +117,7 @@ impl What {
             | Self::Busy { for_ms, .. }
             | Self::KeyGone { for_ms, .. }
             | Self::EntriesRefused { for_ms, .. }
+            | Self::Filtered { for_ms, .. }
             | Self::NoCarrier { for_ms, .. }
             | Self::Marked { for_ms, .. }
             | Self::NodeGone { for_ms, .. }
@@ -154,7 +157,7 @@ impl What {
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::Freeze { for_ms, .. } => for_ms <= MILD_FREEZE_MS * scale.factor(),
             Self::PowerOff { .. } | Self::Removed { .. } => nodes > 2,
-            Self::Busy { .. } | Self::KeyGone { .. } => true,
+            Self::Busy { .. } | Self::KeyGone { .. } | Self::Filtered { .. } => true,
             Self::Segment(on) => on.is_mild(nodes),
             Self::Api(on) => matches!(on, OnApi::ApiDown { .. } | OnApi::ApiRestart),
             Self::Kill { .. }
@@ -214,6 +217,7 @@ impl What {
             | Self::Local { .. }
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
+            | Self::Filtered { .. }
             | Self::Host { .. } => true,
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::End { how: Ending::Uninstall, .. }
@@ -259,6 +263,7 @@ impl What {
             | Self::End { who, .. }
             | Self::ChangeMac { who, .. }
             | Self::NoCarrier { who, .. }
+            | Self::Filtered { who, .. }
             | Self::Marked { who, .. }
             | Self::NodeGone { who, .. }
             | Self::Forged { name: who, .. }

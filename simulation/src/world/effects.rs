@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use vipward_common::{DeadlineState, LeaseDeadline, MacAddr, VipKey};
+use vipward_common::{DeadlineState, LeaseDeadline, MacAddr, Twin, VipKey};
 use vipward_core::{
     agent::{
         ClusterEffect, Effect, Entries, Input, Listened, Macs, Maps, Outcome, Prepared, Reading, Readout,
@@ -12,7 +12,7 @@ use vipward_core::{
     liveness,
     ownership::Expected,
     records::Epoch,
-    segment::{announce::Command, proving::LISTEN},
+    segment::{announce::Command, confirming::Answerer, egress},
 };
 
 use super::{Happening, World, transit};
@@ -23,9 +23,6 @@ use crate::{
 
 /// The time until an agent that ended with an error is started again, in milliseconds.
 const BACK_OFF: std::ops::Range<u64> = 1_000..10_000;
-
-/// The time from a request to a gateway until its answer.
-const ANSWERED: Duration = Duration::from_millis(1);
 
 impl World {
     /// Carries out an effect of an agent.
@@ -65,6 +62,15 @@ impl World {
             Effect::Probe(key) | Effect::ShowPort(key) => {
                 return (!self.probe(node, key)).then_some(Outcome::NotSent(key));
             }
+            Effect::AskHost { key, mac } => {
+                return (!self.ask_host(node, key, mac)).then_some(Outcome::NotSent(key));
+            }
+            // The segments have no routers.
+            Effect::TellApart { key, mac } => {
+                let told = Input::Told { key, mac, answerer: Answerer::Host };
+                self.nodes[node].process.as_mut()?.results.push_back(told);
+                return None;
+            }
             Effect::ProbeHeld { key, is_taken_back } => {
                 let mac = self.seen_mac(node, key.ifindex)?;
                 if self.may_announce(node, key, mac, is_taken_back) {
@@ -80,10 +86,8 @@ impl World {
                 process.writing = Some(Writing { left: actions.into(), results: Vec::new() });
                 return None;
             }
-            Effect::Listen { segment, round, peers: _ } => {
-                let life = self.nodes[node].life;
-                self.after(ANSWERED, Happening::Heard { node, life, segment });
-                self.after(LISTEN, Happening::Listened { node, life, segment, round });
+            Effect::Listen { segment, round, peers: _, questions } => {
+                self.listen(node, segment, round, questions);
                 return None;
             }
             Effect::SetDeadline(lease_deadline) => {
@@ -113,7 +117,21 @@ impl World {
                 self.after(delay, Happening::Boot { node });
                 return None;
             }
-            Effect::PutProof(..) | Effect::Problems(_) | Effect::Log(_) => return None,
+            Effect::PutFault(key, fault) => {
+                self.put_fault(node, key, fault);
+                return None;
+            }
+            Effect::AskAs { segment, round, host, vips, .. } => {
+                let sent = self.ask_as(node, segment, host, vips);
+                Outcome::Asked { segment, round, host, sent }
+            }
+            Effect::PutProof(..)
+            | Effect::PutTwin(..)
+            | Effect::State { .. }
+            | Effect::Problems(_)
+            | Effect::Log(_) => {
+                return None;
+            }
         })
     }
 
@@ -241,13 +259,13 @@ impl World {
     }
 
     /// Returns the MAC of an interface, as the agent knows it.
-    fn seen_mac(&self, node: usize, ifindex: u32) -> Option<MacAddr> {
+    pub(super) fn seen_mac(&self, node: usize, ifindex: u32) -> Option<MacAddr> {
         let process = self.nodes[node].process.as_ref()?;
         process.agent.view().interfaces.get(&ifindex).map(|interface| interface.mac)
     }
 
     /// Returns whether the maps say now that a node holds a VIP with this MAC.
-    fn may_announce(&self, node: usize, key: VipKey, mac: MacAddr, is_taken_back: bool) -> bool {
+    pub(super) fn may_announce(&self, node: usize, key: VipKey, mac: MacAddr, is_taken_back: bool) -> bool {
         let it = &self.nodes[node];
         let is_its = it.program.entry(key).is_some_and(|entry| entry.mac == mac.0);
         is_its && it.program.may_announce(key, is_taken_back, it.program_now(self.now))
@@ -296,7 +314,17 @@ impl World {
         true
     }
 
-    fn has_no_carrier(&self, node: usize, segment: usize) -> bool {
+    /// Asks a host for a VIP's address by unicast. Returns false if the request could not be sent.
+    fn ask_host(&mut self, node: usize, key: VipKey, to: MacAddr) -> bool {
+        let segment = names::segment_behind(key.ifindex);
+        let own = self.seen_mac(node, key.ifindex).filter(|_| !self.has_no_carrier(node, segment));
+        let Some(own) = own else { return false };
+        let question = Frame::probe(own, names::v4(names::vip_index(key.addr)));
+        self.transmit(segment, node, Frame { to, ..question });
+        true
+    }
+
+    pub(super) fn has_no_carrier(&self, node: usize, segment: usize) -> bool {
         self.nodes[node].links[segment].no_carrier.any()
     }
 
@@ -315,24 +343,25 @@ impl World {
         self.watch_deadline(node);
     }
 
-    /// Returns true if the gateway of a segment receives the requests of a node's agent, and is received.
-    fn hears(&self, node: usize, ifindex: u32) -> bool {
-        let segment = names::segment_behind(ifindex);
-        !self.has_no_carrier(node, segment) && !self.network.segments[segment].is_dead(node)
-    }
-
-    /// Lets an agent receive the first answer in a round of listening.
-    pub(super) fn heard(&mut self, node: usize, life: u32, segment: u32) {
-        if self.hears(node, segment) {
-            self.incoming(node, life, Input::Heard(segment));
-        }
-    }
-
     /// Ends a round of listening, in which the program has counted what the sockets have received.
     pub(super) fn listened(&mut self, node: usize, life: u32, segment: u32, round: u64) {
+        let Some(process) = self.nodes[node].process_of(life) else { return };
+        let mut answers = process.egress.remove(&segment).unwrap_or_default();
+        let questions = process.questions.remove(&segment).unwrap_or_default();
+        let of_others = self.answered_questions(node, segment, questions, &mut answers);
+        let egress = egress::Result { answers, has_lost: false };
         let answered = BTreeSet::new();
         let frames = u32::from(self.hears(node, segment));
-        let listened = Listened { segment, round, frames, counted: frames.into(), answered };
+        let listened = Listened {
+            segment,
+            round,
+            frames,
+            counted: frames.into(),
+            answered,
+            egress,
+            of_others,
+            twin: Twin::None,
+        };
         self.incoming(node, life, Input::Listened(listened));
     }
 }

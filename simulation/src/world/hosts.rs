@@ -1,7 +1,5 @@
 //! Hosts that have the addresses of VIPs: what they answer, and what their nodes' kernels have.
 
-use std::time::Duration;
-
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::agent::{Changed, Input, Network};
@@ -34,12 +32,21 @@ impl World {
         (is_there && self.sabotage != Some(Sabotage::OneWayProbes)).then_some(vip)
     }
 
-    /// Lets a host that has a VIP's address answer a request for it.
+    /// Lets a host that has a VIP's address answer a request for it. A fabric answers for a host that is gone,
+    /// until it learns the holder's MAC.
     pub(super) fn frame_to_host(&mut self, segment: usize, vip: usize, frame: &Frame) {
-        if self.host_of(segment, frame) == Some(vip) && !frame.is_gratuitous() {
-            let late = self.network.hosts[vip].map_or(Duration::ZERO, |host| host.late);
+        let Some(host) = self.network.hosts[vip].filter(|_| self.host_of(segment, frame) == Some(vip)) else {
+            return;
+        };
+        if host.is_cached && frame.is_gratuitous() {
+            let holder = self.nodes.get(names::mac_node(frame.sha));
+            let answer = holder.and_then(|node| node.answer(vip, segment, self.now));
+            if answer == Some(frame.sha) {
+                self.network.hosts[vip] = None;
+            }
+        } else if !frame.is_gratuitous() && (!host.is_cached || frame.to.is_multicast()) {
             let frame = frame.answered(names::HOST, names::HOST);
-            self.after(late, Happening::HostAnswer { segment, vip, frame });
+            self.after(host.late, Happening::HostAnswer { segment, vip, frame });
         }
     }
 
@@ -72,7 +79,8 @@ impl World {
             None => {
                 let is_linked = !self.nodes[node].links[segment].no_carrier.any();
                 let reaches = is_linked && !self.network.segments[segment].is_dead(node);
-                (reaches && self.sabotage != Some(Sabotage::OneWayProbes)).then_some(names::HOST)
+                (reaches && !host.is_cached && self.sabotage != Some(Sabotage::OneWayProbes))
+                    .then_some(names::HOST)
             }
             Some(other) => {
                 let it = &self.nodes[other];

@@ -65,6 +65,9 @@ fn is_noise(effect: &Effect) -> bool {
         Effect::Announce { command: Command::Repeat { .. }, .. }
         | Effect::Write(_)
         | Effect::Probe(_)
+        | Effect::AskHost { .. }
+        // Agents of a file state their holds.
+        | Effect::State { .. }
         | Effect::AttachAgain(_)
         | Effect::ChangeGroup(_)
         | Effect::Withdraw
@@ -75,6 +78,10 @@ fn is_noise(effect: &Effect) -> bool {
         | Effect::Prepare { .. }
         | Effect::SetDeadline(_)
         | Effect::PutProof(..)
+        | Effect::PutFault(..)
+        | Effect::AskAs { .. }
+        | Effect::TellApart { .. }
+        | Effect::PutTwin(..)
         | Effect::ShowPort(_)
         | Effect::ProbeHeld { .. }
         | Effect::Count

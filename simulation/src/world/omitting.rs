@@ -49,6 +49,7 @@ impl World {
             }
             Effect::Announce { command: Command::Send { .. }, .. } => Omitted::LaterRound,
             Effect::Probe(_) => Omitted::Probe,
+            Effect::AskHost { .. } => Omitted::AskHost,
             Effect::ProbeHeld { .. } => Omitted::ProbeHeld,
             Effect::Cluster(effect) => match effect {
                 ClusterEffect::Ask(request) => match request {

@@ -74,6 +74,13 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
     },
+    /// An agent has listened for half of a round.
+    HalfListened {
+        node: usize,
+        life: u32,
+        segment: u32,
+        round: u64,
+    },
     /// An agent has listened on a segment.
     Listened {
         node: usize,
@@ -86,6 +93,7 @@ pub(crate) enum Happening {
         node: usize,
         life: u32,
         segment: u32,
+        round: u64,
     },
     /// A host that has a VIP's address answers a request.
     HostAnswer {

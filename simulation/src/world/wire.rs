@@ -25,6 +25,9 @@ impl World {
             }
             return;
         }
+        if let Some(vip) = self.host_of(segment, &frame).filter(|_| frame.to == names::HOST) {
+            self.send_frame(segment, from, names::host(vip), frame);
+        }
         let to = names::mac_node(frame.to);
         if self.nodes.get(to).is_some_and(|node| node.links[segment].mac == frame.to) {
             self.send_frame(segment, from, to, frame);

@@ -8,6 +8,12 @@ use crate::agent::AgentOptions;
 /// Time limit of everything that no test delays on purpose.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Switch {
+    Bridge,
+    Managed,
+}
+
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClusterOptions {
     /// Number of nodes, at most nine.
@@ -15,6 +21,8 @@ pub struct ClusterOptions {
     /// True for an API server in this process, even with `KUBECONFIG`.
     pub api_in_process: bool,
     pub start_agents: bool,
+    /// The switch of the VIPs' segment.
+    pub switch: Switch,
     /// True if the agents leave the statuses to a controller. The scenario starts it.
     pub with_controller: bool,
     /// Further arguments of every agent, besides the times below.
@@ -35,6 +43,7 @@ impl Default for ClusterOptions {
             nodes: 3,
             api_in_process: false,
             start_agents: true,
+            switch: Switch::Bridge,
             with_controller: false,
             args: Vec::new(),
             env: Vec::new(),

@@ -16,7 +16,7 @@ use super::{
     forwarder::{Cut, Forwarder},
     install::{ACCOUNT, CONTROLLER, Installation, MOST_CONTROLLERS, controller_name},
     node::{MANAGEMENT, MOST_NODES, Member, NodeId, management_ip, management_net, nic},
-    options::{ClusterOptions, PATIENCE},
+    options::{ClusterOptions, PATIENCE, Switch},
 };
 use crate::{
     agent::Bpffs,
@@ -76,7 +76,10 @@ impl Cluster {
             "a cluster has 1 to {MOST_NODES} nodes, not {}",
             options.nodes
         );
-        let segment = Lan::new(name)?;
+        let segment = match options.switch {
+            Switch::Bridge => Lan::new(name)?,
+            Switch::Managed => Lan::managed(name)?,
+        };
         let client = segment.host("client", nic(1).mac(Mac::local(1)))?;
         let observer = segment.host("observer", nic(2).mac(Mac::local(2)))?;
         let rogue = segment.host("rogue", nic(3).mac(Mac::local(3)))?;

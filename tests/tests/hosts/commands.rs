@@ -92,6 +92,7 @@ fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent
         vips: [{address: 192.0.2.10}, {address: 192.0.2.1, mac: '02:00:00:00:00:01'}]\n";
     let mut node = Node::start("status", &format!("shutdown: keep\n{yaml}"))?;
     node.wait_until_answered(VIP, NODE)?;
+    node.wait_for_vip(VIP, "answers are proven", |row| row["answers"] == "yes")?;
     for running in [true, false] {
         if !running {
             assert_eq!(node.agent.terminate()?.code(), Some(0));

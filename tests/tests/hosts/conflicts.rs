@@ -4,6 +4,7 @@
 mod defending;
 mod flood;
 mod forged;
+mod proxied;
 mod rivals;
 
 use std::net::Ipv4Addr;

@@ -1,7 +1,10 @@
 //! Silence is no answer, and an answer is no host: a VIP is taken on proof alone. The LANs have a managed
 //! switch, which does what slow ports, fabrics and filters do. Clients judge.
 
+mod doubled;
+mod egress;
 mod late;
+mod proxied;
 mod slow_port;
 
 use std::collections::BTreeSet;

@@ -1,15 +1,21 @@
 //! A VIP that no program answers: neither `kubectl get vip` nor
 //! `vipward status` nor `/readyz` calls it held.
 
-use std::net::Ipv4Addr;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use ipnet::IpNet;
 use serde_json::Value;
 use vipward_tests::{
     agent::VIP,
-    cluster::{Cluster, ClusterOptions, N1, NodeId, PATIENCE, ServiceSpec, scenario},
+    cluster::{
+        Cluster, ClusterOptions, N1, N2, N3, NodeId, PATIENCE, SEGMENT, ServiceSpec, Switch, scenario,
+    },
     kit::{interrupt, output_of},
+    lan::Rules,
 };
 
 /// Returns options of one node.
@@ -135,6 +141,49 @@ fn under_stop_a_vip_is_silent_while_no_node_reaches_the_api_server() -> Result<(
         wait_until_ready(cluster, N1)?;
         assert_held_again(cluster, VIP)
     })
+}
+
+/// Checks that a VIP moves which clients do not reach at its holder, when that node's port has another rule.
+fn the_vip_moves(name: &str, change: fn(&mut Rules, BTreeSet<IpAddr>), word: &str) -> Result<()> {
+    /// A held VIP is asked for once a minute.
+    const FOUND_WITHIN: Duration = Duration::from_secs(65);
+    let options =
+        ClusterOptions { switch: Switch::Managed, start_agents: false, ..ClusterOptions::default() };
+    scenario(name, options, |cluster| {
+        let gateway = cluster.client.address(SEGMENT)?;
+        for id in [N1, N2, N3] {
+            cluster.member(id)?.host.add_gateway(gateway)?;
+            cluster.start_agent(id)?;
+        }
+        cluster.create_service(&ServiceSpec::new("web", VIP))?;
+        let old = cluster.wait_until_kept(VIP)?;
+        let host = &cluster.member(old)?.host;
+        let own = host.namespace().addresses(SEGMENT)?.iter().map(IpNet::addr).collect();
+        let began = Instant::now();
+        cluster.segment.port(host, SEGMENT)?.change(|rules| change(rules, own))?;
+        let moved = interrupt::wait(FOUND_WITHIN + PATIENCE, "the VIP to move", || {
+            Ok(cluster.answered_by(VIP)?.filter(|holder| *holder != old))
+        });
+        let log = || cluster.member(old).ok().and_then(|member| Some(member.agent()?.transcript()));
+        let new = moved.with_context(|| format!("the log of {old}:\n{}", log().unwrap_or_default()))?;
+        let took = began.elapsed();
+        ensure!(took < FOUND_WITHIN + Duration::from_secs(5), "it took {took:?}");
+        cluster.wait_until_held_by(VIP, new)?;
+        cluster.wait_for_event("web", &["moved", "the VIP's clients do not reach eth0"])?;
+        ensure!(log().is_some_and(|log| log.contains(word)), "{word:?} in {}", log().unwrap_or_default());
+        assert_held_again(cluster, VIP)?;
+        wait_until_ready(cluster, old)
+    })
+}
+
+#[test]
+fn a_vip_that_no_host_hears_from_its_holder_moves() -> Result<()> {
+    the_vip_moves("secured", |rules, own| rules.senders = Some(own), "unheard: ")
+}
+
+#[test]
+fn a_vip_for_which_no_request_reaches_its_holder_moves() -> Result<()> {
+    the_vip_moves("filtered", |rules, own| rules.requests_for = Some(own), "blind: ")
 }
 
 /// Returns what `kubectl vip status` shows of the VIP, run at a node.

@@ -20,7 +20,7 @@ use crate::{
 
 /// Time for which a VIP may be silent.
 const GRACE: u64 = 3_000;
-const OWN: SeenEntry = SeenEntry { role: Role::Held, mac: HOLDER, yielded: false };
+const OWN: SeenEntry = SeenEntry { role: Role::Held, mac: HOLDER, yielded: false, fault: None };
 
 /// An agent that should hold its one VIP here.
 struct Agent {
@@ -183,7 +183,7 @@ fn a_silent_vip_has_the_reason_that_comes_first() {
 }
 
 fn foreign(agent: &mut Agent, yielded: bool) {
-    agent.entries.insert(ETH0, SeenEntry { role: Role::Foreign, mac: PEER, yielded });
+    agent.entries.insert(ETH0, SeenEntry { role: Role::Foreign, mac: PEER, yielded, fault: None });
 }
 
 /// Has the agent hold the VIP on a second interface too. Each of the two may have a fault.

@@ -1,6 +1,11 @@
 //! Carries out the commands of the engine and of the index of Services.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
+
+use vipward_common::VipFault;
 
 use super::{Assigned, Cluster};
 use crate::{
@@ -20,6 +25,8 @@ pub(in crate::agent) enum Todo {
     /// Move the lease deadline.
     SetDeadline(NewDeadline),
     SetPeers(BTreeSet<vipward_common::MacAddr>),
+    /// Record the VIPs whose clients do not reach this node, as other nodes found.
+    SetUnreached(BTreeMap<IpAddr, VipFault>),
     /// Join or leave the solicited-node group of another node's VIP (group pre-join).
     SetSuccessor(IpAddr, bool),
     /// Announce a VIP once more.
@@ -55,6 +62,7 @@ impl Cluster {
                 return Todo::SetDeadline(new_deadline);
             }
             Command::SetPeers(peers) => return Todo::SetPeers(peers),
+            Command::SetUnreached(vips) => return Todo::SetUnreached(vips),
             Command::SetSuccessor { vip, receives } => return Todo::SetSuccessor(vip, receives),
             Command::Announce { vip } => return Todo::Announce(vip),
             Command::Probe { vip, manner } => return Todo::Probe(vip, manner),

@@ -18,10 +18,15 @@ use crate::{
         outbox::Reason,
         reporting::RENEW,
     },
-    segment::conflict::{Conflict, End, Line, What},
+    segment::{
+        confirming::Answerer,
+        conflict::{Conflict, End, Line, What},
+    },
     services::Problem,
 };
 
+/// The VIPs about which a node reports another sender with its MAC.
+const MOST_TWIN_EVENTS: usize = 8;
 /// Largest number of nodes that an Event lists.
 const MOST_NODES: usize = 3;
 
@@ -30,10 +35,14 @@ impl Cluster {
     /// becomes the one to report it does so with the next line.
     pub(in crate::agent) fn report_conflict(&mut self, line: &Line, view: &NetView, now: Monotonic) {
         let (conflict, changed) = match line {
-            Line::Began { conflict, sight: _ } => (conflict, Some(Reason::Conflict)),
+            Line::Began { conflict, sight: _ } | Line::Named { conflict, mac: _ } => {
+                (conflict, Some(Reason::Conflict))
+            }
             Line::NewOffender { conflict, mac: _ } => (conflict, Some(Reason::ConflictGrows)),
             // There may be more offenders than are listed, and some may be peers by now.
             Line::GoesOn { conflict, times: _ } => (conflict, None),
+            Line::Doubled { conflict } if conflict.doubled => (conflict, Some(Reason::Conflict)),
+            Line::Doubled { conflict } => return self.report_end(conflict, End::Quiet, now),
             Line::Ended { conflict, why } => return self.report_end(conflict, *why, now),
             Line::TooMany { .. } => return,
         };
@@ -60,9 +69,9 @@ impl Cluster {
     fn is_reporter(&self, conflict: &Conflict) -> bool {
         let vip = conflict.key.addr;
         match conflict.what {
-            What::Held => self.engine.holds(vip),
+            What::Held | What::Contested => self.engine.holds(vip),
             What::InUse => self.engine.asks_first(vip),
-            What::Guarded | What::Sighted | What::Contested | What::Moved | What::Yielded => false,
+            What::Guarded | What::Sighted | What::Moved | What::Yielded => false,
         }
     }
 
@@ -107,6 +116,18 @@ impl Cluster {
              its name"
         );
         self.write_event(vip, Reason::TakenBack, &note);
+    }
+
+    /// Reports that the segment has another sender with this node's MAC, on a few of the VIPs that this
+    /// node holds there.
+    pub(in crate::agent) fn report_twin(&mut self, words: &str, segment: u32, view: &NetView) {
+        let is_there = |vip: &IpAddr| {
+            self.engine.holds(*vip) && self.home_of(*vip).is_some_and(|home| home == view.name_of(segment))
+        };
+        let vips: Vec<IpAddr> = self.engine.claimed_here().filter(is_there).take(MOST_TWIN_EVENTS).collect();
+        for vip in vips {
+            self.write_event(vip, Reason::Conflict, words);
+        }
     }
 
     /// Plans to show a conflict that Leases, Nodes or routes show, or its end.
@@ -191,6 +212,14 @@ impl Cluster {
     }
 }
 
+/// Returns the sort of the only offender, if it is known and no plain host.
+fn answerer(conflict: &Conflict) -> Option<Answerer> {
+    match &conflict.offenders[..] {
+        [one] => one.answerer.filter(|answerer| *answerer != Answerer::Host),
+        _ => None,
+    }
+}
+
 fn named(mac: MacAddr) -> String {
     format!("{mac} ({})", vipward_vendors::of(mac))
 }
@@ -205,7 +234,11 @@ fn macs(conflict: &Conflict) -> String {
 fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
     let place = vlan.map_or_else(String::new, |vlan| format!(" in VLAN {vlan}"));
     if conflict.what == What::InUse {
-        return format!("its address is in use by {}{place}", macs(conflict));
+        let says = answerer(conflict).map_or_else(String::new, |it| format!(": {}", it.says()));
+        return format!("its address is in use by {}{place}{says}", macs(conflict));
+    }
+    if conflict.what == What::Contested {
+        return format!("doubled: {} answers for it too{place}", macs(conflict));
     }
     let verb = if conflict.offenders.len() == 1 && !conflict.more { "claims" } else { "claim" };
     format!("{} {verb} it{place}", macs(conflict))
@@ -214,10 +247,17 @@ fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
 fn remedy(conflict: &Conflict, vip: IpAddr, without_agent: &[&NodeName]) -> String {
     let ipvs = kube_proxy(without_agent);
     if conflict.what == What::InUse {
+        let does = answerer(conflict).map_or("take the address from that host", Answerer::remedy);
         return format!(
-            "{vip} is announced as soon as it is free. Take the address from that host, choose another one, or have it \
-             taken all the same (kubectl annotate virtualip {} vipward.io/force=true){ipvs}",
+            "{vip} is announced as soon as it is free: {does}, choose another one, or have it taken all the same \
+             (kubectl annotate virtualip {} vipward.io/force=true){ipvs}",
             object_name(vip)
+        );
+    }
+    if conflict.what == What::Contested {
+        return format!(
+            "its claim decides: see whether the node with that MAC runs an agent that reaches the API server. \
+             `vipward who-has {vip}` lists everyone who answers"
         );
     }
     format!(

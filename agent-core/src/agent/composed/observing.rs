@@ -86,7 +86,10 @@ impl Agent {
         let Some(cluster) = self.cluster() else { return };
         // The order decides which interfaces of very many are reported.
         let attached: Vec<u32> = self.attachments.attached().map(|(ifindex, _)| ifindex).collect();
-        let own = interfaces::node_interfaces(&self.view, &attached);
+        let own = interfaces::node_interfaces(&self.view, &attached, |segment| {
+            let visibility = &self.visibility;
+            (visibility.resting.vips(segment).collect(), visibility.inquiry.findings(segment).collect())
+        });
         let node = cluster.settings().node.clone();
         let network = HostNetwork::of(node, &self.view, &attached, self.name_servers.clone());
         self.with_cluster(|cluster| {

@@ -9,6 +9,7 @@ use crate::{
         work::Waiting,
     },
     base::time::Monotonic,
+    segment::egress,
 };
 
 impl Agent {
@@ -19,6 +20,9 @@ impl Agent {
                 return self.on_segment(Input::Announced { key, round }, now);
             }
             Outcome::NotSent(key) => return self.on_segment(Input::NotSent(key), now),
+            Outcome::Asked { segment, round, host, sent } => {
+                return self.on_egress(egress::Event::Asked { segment, round, host, sent }, now);
+            }
             Outcome::Counted(counts) => return self.on_segment(Input::Counted(counts), now),
             Outcome::AttachedAgain(None) => return self.host.try_again_soon(now),
             Outcome::AttachedAgain(Some(network)) => {

@@ -5,7 +5,7 @@ use std::{
     net::IpAddr,
 };
 
-use vipward_common::{Event, EventKind, MacAddr, Proof, VipKey};
+use vipward_common::{Event, EventKind, MacAddr, Proof, Role, Twin, VipEntry, VipFault, VipKey};
 
 use super::{Agent, context};
 use crate::{
@@ -20,7 +20,10 @@ use crate::{
     host::net::NetView,
     ownership::Wire,
     segment::{
-        conflict,
+        announce::Round,
+        conflict, egress,
+        inquiry::{Answered, Question},
+        own_frames,
         proving::{self, Stack},
     },
 };
@@ -28,9 +31,113 @@ use crate::{
 impl Agent {
     /// Passes an input to the segments, and handles the effects.
     pub(super) fn on_segment(&mut self, input: Input<'_>, now: Monotonic) {
+        self.note_for_egress(&input, now);
         let context = context((&self.view, &self.config, &self.stale), &self.source, now);
         let effects = self.segment.on(input, &context);
         self.on_segment_effects(effects, now);
+    }
+
+    /// Passes to the proof of the way out which VIPs this node holds and has announced.
+    fn note_for_egress(&mut self, input: &Input<'_>, now: Monotonic) {
+        let held =
+            |entry: Option<&VipEntry>| entry.filter(|it| it.role == Role::Held).map(|it| it.generation);
+        let event = match input {
+            Input::Adopted { key, entry } => {
+                match entry.fault() {
+                    None => {}
+                    Some(VipFault::Unheard) => {
+                        self.visibility.resting.find(*key, now);
+                        self.work.add([Work::Interfaces]);
+                    }
+                    // Another node finds it again.
+                    Some(VipFault::Blind) => self.effects.push(Effect::PutFault(*key, None)),
+                }
+                egress::Event::Held { key: *key, fault: entry.fault() }
+            }
+            Input::Announced { key, round: Round::Taking(0) } => {
+                egress::Event::Held { key: *key, fault: None }
+            }
+            Input::Entry { key, from, to } if held(*from) != held(*to) => egress::Event::Released(*key),
+            _ => return,
+        };
+        self.on_egress(event, now);
+    }
+
+    pub(super) fn on_egress(&mut self, event: egress::Event, now: Monotonic) {
+        if let egress::Event::Anew(segment) = event
+            && self.visibility.begin_anew(segment)
+        {
+            self.report_interfaces(now);
+        }
+        for command in self.visibility.on_egress(event, now) {
+            match command {
+                egress::Command::Ask { segment, round, host, mac, vips, own } => {
+                    self.effects.push(Effect::AskAs { segment, round, host, mac, vips, own });
+                }
+                egress::Command::Found { segment, begun, over, host } => {
+                    let key = |vip: &IpAddr| VipKey::new(segment, *vip);
+                    let keys: Vec<VipKey> = begun.iter().chain(&over).map(key).collect();
+                    self.put_faults(&keys, now);
+                    self.log(Line::Egress { segment, begun, over, host });
+                }
+            }
+        }
+    }
+
+    /// Handles what other nodes found about VIPs of this one.
+    pub(super) fn on_unreached(&mut self, unreached: BTreeMap<IpAddr, VipFault>, now: Monotonic) {
+        let before = std::mem::replace(&mut self.visibility.unreached, unreached);
+        let unreached = &self.visibility.unreached;
+        let is_other = |vip: &&IpAddr| before.get(*vip) != unreached.get(*vip);
+        let changed: BTreeSet<&IpAddr> = before.keys().chain(unreached.keys()).filter(is_other).collect();
+        // Of a VIP that this node has let go of, nothing is over.
+        let holds = |vip: &&IpAddr| {
+            unreached.contains_key(*vip) || self.cluster().is_some_and(|it| it.engine().holds(**vip))
+        };
+        let held = changed.into_iter().filter(holds);
+        let keys: Vec<VipKey> = held.flat_map(|vip| self.visibility.egress.keys_of(*vip)).collect();
+        if !keys.is_empty() {
+            let found = keys.iter().map(|key| (key.addr, unreached.get(&key.addr).copied())).collect();
+            self.log(Line::Unreached(found));
+            self.put_faults(&keys, now);
+        }
+    }
+
+    /// Records the faults of VIPs of which something else was found.
+    fn put_faults(&mut self, keys: &[VipKey], now: Monotonic) {
+        for key in keys {
+            let fault = self.visibility.fault(*key);
+            match fault {
+                Some(_) => self.visibility.resting.find(*key, now),
+                None => self.visibility.resting.end(*key),
+            }
+            self.effects.push(Effect::PutFault(*key, fault));
+        }
+        self.report_interfaces(now);
+        self.answers.examine_some(keys.iter().map(|key| key.addr));
+    }
+
+    /// Handles the first answer of a host in a round of listening.
+    pub(super) fn on_answered(
+        &mut self,
+        (segment, round): (u32, u64),
+        (address, mac, own): (IpAddr, MacAddr, IpAddr),
+        now: Monotonic,
+    ) {
+        if self.visibility.inquiry.asks_for(segment, address) {
+            return;
+        }
+        let Some(interface) = self.view.interfaces.get(&segment) else { return };
+        let subnets = interface.foreign_addresses().collect();
+        let kind = if self.config.peers.contains(&mac) || self.source.peer_addresses().contains(&address) {
+            egress::Kind::Peer
+        } else if self.view.next_hops.contains(&address) {
+            egress::Kind::Gateway
+        } else {
+            egress::Kind::Other
+        };
+        let host = egress::Host { address, mac, own, kind };
+        self.on_egress(egress::Event::Answered { segment, round, host, subnets }, now);
     }
 
     pub(super) fn on_segment_effects(&mut self, effects: Vec<segment::Effect>, now: Monotonic) {
@@ -42,10 +149,15 @@ impl Agent {
                     self.effects.push(Effect::Announce { command, is_taken_back });
                 }
                 segment::Effect::Probe(key) => self.effects.push(Effect::Probe(key)),
+                segment::Effect::AskHost { key, mac } => self.effects.push(Effect::AskHost { key, mac }),
+                segment::Effect::TellApart { key, mac } => self.effects.push(Effect::TellApart { key, mac }),
                 segment::Effect::ShowPort(key) => self.effects.push(Effect::ShowPort(key)),
                 segment::Effect::ProbeHeld(key) => {
                     let is_taken_back = self.segment.is_taken_back(key.addr);
                     self.effects.push(Effect::ProbeHeld { key, is_taken_back });
+                }
+                segment::Effect::State { ifindex, to, holds } => {
+                    self.effects.push(Effect::State { ifindex, to, holds });
                 }
                 segment::Effect::Count => self.effects.push(Effect::Count),
                 segment::Effect::Report(line) => self.report_conflict(line, now),
@@ -89,6 +201,9 @@ impl Agent {
     }
 
     fn report_conflict(&mut self, line: Box<conflict::Line>, now: Monotonic) {
+        if let conflict::Line::Doubled { conflict } | conflict::Line::Ended { conflict, .. } = &*line {
+            self.answers.examine_some([conflict.key.addr]);
+        }
         if line.is_shown()
             && let Source::Cluster(cluster) = &mut self.source
         {
@@ -169,11 +284,16 @@ impl Agent {
         }
         for command in commands {
             match command {
+                proving::Command::Anew { segment } => self.on_egress(egress::Event::Anew(segment), now),
                 proving::Command::HeardAgain { segment } => {
+                    self.on_egress(egress::Event::Anew(segment), now);
                     self.log(Line::HeardAgain(segment));
                     self.on_segment(Input::HeardAgain(segment), now);
                 }
-                proving::Command::Listen { segment, round } => self.listen(segment, round),
+                proving::Command::Listen { segment, round } => {
+                    self.on_egress(egress::Event::Began { segment, round }, now);
+                    self.listen(segment, round, now);
+                }
                 proving::Command::Found { segment, from, to, received } => {
                     self.effects.push(Effect::PutProof(segment, to));
                     self.log(Line::Proof { segment, from, to, received });
@@ -185,7 +305,7 @@ impl Agent {
         }
     }
 
-    fn listen(&mut self, segment: u32, round: u64) {
+    fn listen(&mut self, segment: u32, round: u64, now: Monotonic) {
         // A round that cannot begin counts as ended when its time is over.
         if !self.view.interfaces.contains_key(&segment) {
             return;
@@ -198,24 +318,87 @@ impl Agent {
         }
         self.visibility.listening.insert(segment, round);
         let peers = self.source.peer_addresses();
-        self.effects.push(Effect::Listen { segment, round, peers });
+        let questions = self.questions(segment, now);
+        self.visibility.inquiry.begin(segment, round, questions.clone());
+        self.effects.push(Effect::Listen { segment, round, peers, questions });
+    }
+
+    /// Returns the VIPs of others that a round asks for: those in doubt, and the next in turn. A round that
+    /// begins for those in doubt asks for no others.
+    fn questions(&mut self, segment: u32, now: Monotonic) -> Vec<Question> {
+        let Source::Cluster(cluster) = &self.source else { return Vec::new() };
+        let Some(interface) = self.view.interfaces.get(&segment) else { return Vec::new() };
+        let visibility = &mut self.visibility;
+        let suspects: BTreeSet<IpAddr> = visibility.inquiry.suspects(segment).collect();
+        let question = |vip: &IpAddr| cluster.engine().question(*vip, &interface.name, now);
+        if visibility.inquiry.is_open(segment) {
+            return suspects.iter().filter_map(question).collect();
+        }
+        let (next, last) =
+            cluster.engine().questions(&interface.name, visibility.inquired.get(&segment).copied(), now);
+        visibility.inquired.extend(last.map(|last| (segment, last)));
+        let others = next.into_iter().filter(|question| !suspects.contains(&question.vip));
+        suspects.iter().filter_map(question).chain(others).collect()
+    }
+
+    /// Judges the answers to the questions about VIPs of others.
+    fn on_questions_answered(
+        &mut self,
+        round: (u32, u64),
+        answers: &BTreeMap<IpAddr, Option<Answered>>,
+        hosts: &BTreeSet<IpAddr>,
+        now: Monotonic,
+    ) {
+        let (Source::Cluster(cluster), Some(interface)) = (&self.source, self.view.interfaces.get(&round.0))
+        else {
+            return;
+        };
+        let question = |vip| cluster.engine().question(vip, &interface.name, now);
+        if self.visibility.inquiry.end(round, answers, hosts, question) {
+            self.report_interfaces(now);
+        }
+        self.visibility.want_round(round.0, now);
+    }
+
+    /// Handles what a round shows about frames with this host's own MAC.
+    fn on_twin(&mut self, segment: u32, twin: Twin) {
+        let Some(from) = self.visibility.twins.on_round(segment, twin) else { return };
+        self.effects.push(Effect::PutTwin(segment, twin));
+        self.log(Line::Twin { segment, from, to: twin });
+        let (interface, view) = (self.view.name_of(segment), &self.view);
+        if let (Source::Cluster(cluster), Some(words)) = (&mut self.source, own_frames::in_words(twin)) {
+            cluster.report_twin(&format!("{interface}: {words}"), segment, view);
+            self.effects.extend(cluster.take_effects());
+        }
     }
 
     /// Ends a round of listening.
-    pub(super) fn on_listened(&mut self, listened: &Listened, now: Monotonic) {
-        let Listened { segment, round, frames, counted, ref answered } = *listened;
+    pub(super) fn on_listened(&mut self, listened: Listened, now: Monotonic) {
+        let Listened { segment, round, frames, counted, answered, egress: result, of_others, twin } =
+            listened;
+        self.on_twin(segment, twin);
         if self.visibility.listening.get(&segment) == Some(&round) {
             self.visibility.listening.remove(&segment);
         }
         // Only an entry that was held all the time shows that a request got past the program.
         let passed = answered.difference(&self.visibility.changed).next().copied();
         let passed = passed.filter(|_| self.segment.is_started());
+        let is_own_asked = |(host, answers): (&IpAddr, &egress::Answers)| (answers.own > 0).then_some(*host);
+        let hosts = result.answers.iter().filter_map(is_own_asked).collect();
+        let has_lost = result.has_lost;
+        self.on_egress(egress::Event::Ended { segment, round, result }, now);
+        if !has_lost {
+            self.on_questions_answered((segment, round), &of_others, &hosts, now);
+        }
         let received = proving::Received { frames, counted, passed };
         self.notify_proving(proving::Event::Received { segment, round, received }, now);
     }
 
     /// Ends the rounds of listening whose time is over, and begins those that are due.
     pub(super) fn tick_proving(&mut self, now: Monotonic) {
+        if self.visibility.end_rests(now) {
+            self.report_interfaces(now);
+        }
         if self.visibility.next_deadline().is_some_and(|deadline| deadline <= now) {
             self.notify_proving(proving::Event::Tick, now);
         }

@@ -12,6 +12,8 @@ mod probing;
 mod program;
 mod receiving;
 mod snapshot;
+mod two_hosts;
+mod unheard;
 mod world;
 mod yielding;
 

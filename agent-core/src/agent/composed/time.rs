@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, net::IpAddr};
 
-use vipward_common::{MacAddr, VipKey};
+use vipward_common::{VipEntry, VipKey};
 
 use super::{Agent, settings};
 use crate::{
@@ -118,9 +118,9 @@ impl Agent {
         self.read(Reading::Held, Waiting::Held);
     }
 
-    pub(super) fn on_held(&mut self, held: Vec<(VipKey, MacAddr)>, now: Monotonic) {
-        for (key, mac) in held {
-            self.on_segment(Input::Adopted { key, mac }, now);
+    pub(super) fn on_held(&mut self, held: Vec<(VipKey, VipEntry)>, now: Monotonic) {
+        for (key, entry) in held {
+            self.on_segment(Input::Adopted { key, entry }, now);
         }
     }
 

@@ -1,6 +1,8 @@
 mod deadlines;
+mod giving_back;
 mod holding_back;
 mod listening;
+mod proxied;
 mod yielding;
 
 use std::time::Duration;
@@ -104,14 +106,24 @@ fn word(effect: &Effect) -> String {
             format!("repeat {} to {former}", vip(key))
         }
         Effect::Probe(key) => format!("probe {}", vip(key)),
+        Effect::AskHost { key, .. } => format!("ask host {}", vip(key)),
+        Effect::TellApart { key, .. } => format!("tell apart {}", vip(key)),
         Effect::ShowPort(key) => format!("show port {}", vip(key)),
         Effect::ProbeHeld(key) => format!("probe held {}", vip(key)),
+        Effect::State { to, holds, .. } => {
+            let holds: Vec<_> =
+                holds.iter().map(|(vip, age)| format!("{} {}", last_octet(*vip), age.0)).collect();
+            format!("state to {to}: {}", holds.join(", "))
+        }
         Effect::Count => "count".to_owned(),
         Effect::Report(line) => match &**line {
             Line::Began { conflict, .. } => format!("began {}", about(conflict)),
             Line::NewOffender { conflict, .. } => format!("grows {}", about(conflict)),
+            Line::Named { conflict, .. } => format!("named {}", about(conflict)),
             Line::GoesOn { conflict, .. } => format!("goes on {}", about(conflict)),
             Line::Ended { conflict, why } => format!("ended {}: {}", about(conflict), why.name()),
+            Line::Doubled { conflict } if conflict.doubled => format!("doubled {}", vip(&conflict.key)),
+            Line::Doubled { conflict } => format!("no longer doubled {}", vip(&conflict.key)),
             Line::TooMany { .. } => "too many".to_owned(),
         },
         Effect::Probed { key, probed: Probed::Free } => format!("free {}", vip(key)),
@@ -133,7 +145,14 @@ fn word(effect: &Effect) -> String {
             format!("note: {ifindex} failed over, {vips} VIPs")
         }
         Effect::Note(Note::AsksAboutYield(vip)) => format!("note: asks about yield {}", last_octet(*vip)),
+        Effect::Note(Note::Yields(settled)) => {
+            format!("note: yields {} to {}", vip(&settled.key), settled.to)
+        }
         Effect::Note(Note::InUse { vip, .. }) => format!("note: in use {}", last_octet(*vip)),
+        Effect::Note(Note::Answerer { vip, answerer, takes, .. }) => {
+            let does = if *takes { ", takes" } else { "" };
+            format!("note: {} at {}{does}", answerer.name(), last_octet(*vip))
+        }
         Effect::Note(Note::Unheard { .. }) => "note: unheard".to_owned(),
         Effect::GiveBack(key) => format!("give back {}", vip(key)),
     }
@@ -177,7 +196,7 @@ fn nothing_is_announced_before_the_agent_has_the_lease_deadline_nor_after_it_wit
     assert_eq!(host.on(written()), ["taken 10"], "the source is notified");
     assert_eq!(host.wait(3_000), [""; 0]);
     host.on(Input::Started);
-    let adopted = host.on(Input::Adopted { key: key(10), mac: HOLDER });
+    let adopted = host.on(Input::Adopted { key: key(10), entry: entry(Role::Held, HOLDER, 1) });
     assert_eq!(adopted, ["announce 10 Taking(0)"], "what the pins hold is announced");
     host.on(Input::Withdrawn);
     assert_eq!(host.on(Input::AnnounceAgain(key(10).addr)), [""; 0]);
@@ -267,7 +286,7 @@ fn a_carrier_that_goes_and_returns_stops_and_begins_what_needs_it() {
 #[test]
 fn held_vips_are_asked_for_in_turn_and_only_once_the_agent_has_the_lease_deadline() {
     let asked = |mut host: Host| {
-        host.on(Input::Adopted { key: key(10), mac: HOLDER });
+        host.on(Input::Adopted { key: key(10), entry: entry(Role::Held, HOLDER, 1) });
         host.wait(130_000).iter().filter(|word| *word == "probe held 10").count()
     };
     assert_eq!(asked(Host::that_starts()), 0);

@@ -15,9 +15,11 @@ use crate::{
     },
     segment::{
         announce::{self, Round},
+        confirming::Answerer,
         conflict::{self, Line, Right},
         failover::Notice,
         probing::{self, Manner, Probed},
+        rivals::{Hold, Yield},
     },
 };
 
@@ -32,6 +34,12 @@ pub trait Authority {
 
     /// Returns true if the VIP's address must be found free before this node first holds it.
     fn must_be_free(&self, vip: IpAddr) -> bool;
+
+    /// Returns true if the ages of their holds decide between this node and a peer. In a cluster, the claims do.
+    fn settles_by_age(&self) -> bool;
+
+    /// Returns true if this node holds the VIP whatever other hosts do.
+    fn is_forced(&self, vip: IpAddr) -> bool;
 
     /// Returns true if no living host is known to hold the VIP. A kernel that has its address on a
     /// segment's interface is not silenced.
@@ -94,8 +102,8 @@ pub enum Input<'a> {
     Started,
     /// The agent withdraws its VIPs: nothing is announced any more.
     Withdrawn,
-    /// A pinned entry holds a VIP with this MAC.
-    Adopted { key: VipKey, mac: MacAddr },
+    /// A pinned entry holds a VIP.
+    Adopted { key: VipKey, entry: VipEntry },
     /// The program has reported an event.
     Program(&'a Event),
     /// The program's counts, the result of [`Effect::Count`].
@@ -128,6 +136,13 @@ pub enum Input<'a> {
     Unheard(BTreeMap<u32, Monotonic>),
     /// Hosts are heard on this interface again. They may have missed the announcements.
     HeardAgain(u32),
+    /// A host states which VIPs it holds.
+    Stated {
+        ifindex: u32,
+        /// The Ethernet source.
+        from: MacAddr,
+        holds: &'a [Hold],
+    },
     /// The source wants an address probed no longer.
     Unwanted(IpAddr),
     /// A peer claims, on a segment, a VIP that only this node may have.
@@ -138,8 +153,10 @@ pub enum Input<'a> {
     Decided(IpAddr),
     /// The announcement of [`Effect::Announce`] has left.
     Announced { key: VipKey, round: Round },
-    /// The probe of [`Effect::Probe`] could not be sent.
+    /// The probe of [`Effect::Probe`], or the request of [`Effect::AskHost`], could not be sent.
     NotSent(VipKey),
+    /// The result of [`Effect::TellApart`].
+    Told { key: VipKey, mac: MacAddr, answerer: Answerer },
     /// Time has passed, and everything that was reported meanwhile has been passed on.
     Tick,
 }
@@ -152,17 +169,24 @@ pub enum Effect {
     Announce(announce::Command),
     /// Probe an address. [`Input::NotSent`] follows on failure.
     Probe(VipKey),
+    /// Ask this host for an address by unicast. [`Input::NotSent`] follows on failure.
+    AskHost { key: VipKey, mac: MacAddr },
+    /// Tell whether this MAC, which answers for an address, is a host or a router. [`Input::Told`]
+    /// follows.
+    TellApart { key: VipKey, mac: MacAddr },
     /// Send one probe after an announcement, from which switches learn the port. No result is wanted.
     ShowPort(VipKey),
     /// Request a VIP that this node holds, if the maps state by then that it does.
     ProbeHeld(VipKey),
+    /// State to a peer which of these VIPs this node holds, if the maps state by then that it does.
+    State { ifindex: u32, to: MacAddr, holds: Vec<Hold> },
     /// Read the program's counts of claims. [`Input::Counted`] follows.
     Count,
     /// Log a line about a conflict, and show it where its kind is shown.
     Report(Box<Line>),
     /// Pass the result of a probe to the source.
     Probed { key: VipKey, probed: Probed },
-    /// Make the entry of a VIP silent that this node has begun to hold: its address was in use.
+    /// Make the entry of a VIP silent that this node holds, and that another host has.
     GiveBack(VipKey),
     /// An entry is written by which this node answers for a VIP, which is not announced yet. If its
     /// former holder may still answer, [`Input::Succeeded`] follows after the other effects.
@@ -192,6 +216,8 @@ pub enum Note {
     /// No other host was heard on an interface since its link came up. New VIPs wait for one, until
     /// this time at most.
     Unheard { ifindex: u32, until: Monotonic },
+    /// A peer holds a VIP too, and this node gives it up.
+    Yields(Yield),
     /// A probed address is in use.
     InUse {
         vip: IpAddr,
@@ -202,6 +228,14 @@ pub enum Note {
         again: Monotonic,
         /// True if the address had been found free before: the VIP is given back.
         is_late: bool,
+    },
+    /// The sort of a host that answers for a probed address is known.
+    Answerer {
+        vip: IpAddr,
+        mac: MacAddr,
+        answerer: Answerer,
+        /// True if the address counts as free.
+        takes: bool,
     },
 }
 

@@ -73,6 +73,8 @@ impl World {
             bound: Vec::new(),
             gateways: Vec::new(),
             carrier: true,
+            last_for: Vec::new(),
+            unreached: Vec::new(),
         };
         let session = Some(Session::from_number(1).expect("not zero"));
         let lease = Event::NodeInterfaces { node: "node-z".into(), interfaces: vec![interface], session };

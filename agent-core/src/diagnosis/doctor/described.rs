@@ -35,7 +35,7 @@ impl Check {
 }
 
 /// Every check, in the order of the report.
-pub const CHECKS: [Check; 33] = [
+pub const CHECKS: [Check; 37] = [
     Check::of("kernel", "the release of the kernel").red("it lacks something that the program needs; Linux 5.12 \
         has all"),
     Check::of("btf", "/sys/kernel/btf/vmlinux").red("it is missing"),
@@ -94,6 +94,8 @@ pub const CHECKS: [Check; 33] = [
     ),
     Check::of("link", "the interface, its carrier and its driver")
         .red("it is down, without carrier or missing; or no interface could have VIPs"),
+    Check::of("wireless", "whether the interface is wireless, and promiscuous")
+        .yellow("it is wireless and not promiscuous: much firmware drops requests for VIPs"),
     Check::of("program", "the pinned link, and the program on the interface")
         .yellow(
             "the driver offers native XDP and has refused it; or the mode is generic, where tc would do; or \
@@ -105,6 +107,11 @@ pub const CHECKS: [Check; 33] = [
         .red("it is bypassed: the kernel receives frames that the program does not see, so that VIPs are not \
             answered")
         .note("does not apply while unproven, when no such frame has come, or if the program is not attached"),
+    Check::of("egress", "whether the network takes what this host sends from its VIPs, and passes requests")
+        .red("a host answers the interface's own address, and a VIP not; or another node asks in vain")
+        .note("the row of `proof` tells when no request for a VIP has come"),
+    Check::of("own-frames", "frames with this host's own MAC that come from the network")
+        .red("a loop repeats this host's frames, or another machine has its MAC: perhaps a clone"),
     Check::of("other-xdp", "the XDP programs on the interface").yellow(
         "another one is attached: tc sees only what it passes on, and for native and generic XDP there is no room",
     ),
@@ -164,6 +171,8 @@ pub const CHECKS: [Check; 33] = [
     )
     .yellow("one of them runs")
     .note("unknown if processes are out of sight and none is seen, as in a Pod without hostPID: true"),
+    Check::of("doubled", "the program's records of peers' claims on VIPs that this node holds")
+        .red("a peer has claimed one in the last 7 seconds, so that two hosts answer"),
     Check::of("unknown-hosts", "the program's records of claims on VIPs by unknown hosts")
         .yellow("an unknown host has claimed a VIP in the last 5 minutes")
         .note(

@@ -164,6 +164,8 @@ pub struct Nic {
     pub vlan_offload: Fact<bool>,
     pub gro: Fact<bool>,
     pub mtu_bytes: Fact<u32>,
+    /// None if it is not wireless.
+    pub wireless: Fact<Option<Wireless>>,
     /// Its settings in `net.ipv4.conf`.
     pub conf: Fact<Conf>,
     /// Its settings in `net.ipv6.conf`.
@@ -176,6 +178,13 @@ pub struct Nic {
     pub tc: Fact<Vec<TcProgram>>,
     /// The names of the XDP programs on it, by id, as far as they could be looked up.
     pub xdp_names: BTreeMap<u32, String>,
+}
+
+/// A wireless interface.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wireless {
+    /// True if it passes frames for all hosts on (`IFF_PROMISC`).
+    pub is_promiscuous: bool,
 }
 
 /// A BPF program of traffic control. A classifier runs it, or tcx.

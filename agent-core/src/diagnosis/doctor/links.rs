@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{
     check::known,
-    facts::{Facts, Nic, TcProgram},
+    facts::{Facts, Nic, TcProgram, Wireless},
     program::{Link, Program},
 };
 use crate::{
@@ -62,9 +62,24 @@ pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
             nic: facts.nic(interface.index),
             program: program_of(facts, view, interface),
         };
-        let (program, proof) =
-            (|seen: &Seen<'_>| seen.program.runs(), |seen: &Seen<'_>| seen.program.proof());
-        let of_one = [link, program, proof, other_xdp, tc, vlan_offload, veth_peer, member, mtu];
+        let program = |seen: &Seen<'_>| seen.program.runs();
+        let proof = |seen: &Seen<'_>| seen.program.proof();
+        let egress = |seen: &Seen<'_>| seen.program.egress();
+        let own_frames = |seen: &Seen<'_>| seen.program.own_frames();
+        let of_one = [
+            link,
+            wireless,
+            program,
+            proof,
+            egress,
+            own_frames,
+            other_xdp,
+            tc,
+            vlan_offload,
+            veth_peer,
+            member,
+            mtu,
+        ];
         checks.extend(of_one.map(|check| check(&seen).on(&interface.name)));
     }
     checks
@@ -133,6 +148,27 @@ impl Seen<'_> {
     fn has_vlan_device(&self) -> Option<&Interface> {
         self.view.vlans_on(self.interface.index).next()
     }
+}
+
+/// Judges an interface whose firmware may answer ARP itself.
+fn wireless(seen: &Seen<'_>) -> Finding {
+    const NAME: &str = "wireless";
+    known(NAME, seen.nic.clone().and_then(|nic| nic.wireless.as_ref()), |wireless| match wireless {
+        None => Finding::not_applicable(NAME, "it is not wireless"),
+        Some(Wireless { is_promiscuous: true }) => Finding::green(
+            NAME,
+            "wireless and promiscuous: the firmware passes requests for all addresses on",
+        ),
+        Some(Wireless { is_promiscuous: false }) => Finding::yellow(
+            NAME,
+            "wireless: much firmware drops requests for addresses that are not the kernel's own, so that the \
+            program does not see those for VIPs",
+            format!(
+                "ip link set {} promisc on (at each start), and check from another host: vipward who-has VIP",
+                seen.interface.name
+            ),
+        ),
+    })
 }
 
 fn link(seen: &Seen<'_>) -> Finding {

@@ -2,22 +2,30 @@
 
 use std::borrow::Cow;
 
-use vipward_common::Proof;
+use vipward_common::{Proof, VipFault};
 
-use super::check::known;
+use super::check::{known, list};
 use crate::{
     diagnosis::{
         fact::Fact,
         finding::{Finding, State},
-        pinned::Contents,
+        pinned::{Contents, Entry},
     },
     host::{
         attaching::{Mode, WhyNotNative},
         net::{Interface, NetView},
     },
+    segment::own_frames,
 };
 
 const NAME: &str = "program";
+/// The remedies where the network drops what a host sends from its VIPs.
+const LET_THROUGH: &str = "let this port send from the VIPs: OpenStack allowed_address_pairs, ESXi forged transmits, \
+    Hyper-V MAC address spoofing, Proxmox ipfilter; on a switch port security, or DHCP snooping with ARP inspection \
+    (docs/network.md)";
+/// Remedy where the network passes no requests to this host.
+const PASS_REQUESTS: &str =
+    "let the switch and the card pass broadcasts, and frames to the groups of IPv6 VIPs (docs/network.md)";
 
 /// A pinned link whose ids were read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -166,6 +174,26 @@ impl Program<'_> {
         Finding::not_applicable(NAME, format!("not attached; an agent would attach in mode {mode}"))
     }
 
+    /// Judges whether frames with this host's own MAC come from the segment.
+    pub(crate) fn own_frames(&self) -> Finding {
+        const NAME: &str = "own-frames";
+        let index = self.interface.index;
+        let both = self.is_attached().zip(self.contents.clone());
+        known(NAME, both, |(is, contents)| {
+            let found = contents.filter(|_| is).map(|it| it.twins.get(&index).copied().unwrap_or_default());
+            match found.map(own_frames::in_words) {
+                None => Finding::not_applicable(NAME, "not attached"),
+                Some(None) => {
+                    Finding::green(NAME, "none comes from the network, or a switch sends each back once")
+                }
+                Some(Some(words)) => match words.split_once(". ") {
+                    Some((found, remedy)) => Finding::red(NAME, found, remedy),
+                    None => Finding::red(NAME, words, "find that machine"),
+                },
+            }
+        })
+    }
+
     /// Judges whether the program sees the frames that the kernel receives.
     pub(crate) fn proof(&self) -> Finding {
         const NAME: &str = "proof";
@@ -173,7 +201,10 @@ impl Program<'_> {
         let both = self.is_attached().zip(self.contents.clone());
         known(NAME, both, |(is, contents)| match contents.filter(|_| is).map(|it| it.proof(index)) {
             None => Finding::not_applicable(NAME, "not attached"),
-            Some(Proof::Proven) => Finding::green(NAME, "the program counts the frames of this segment"),
+            Some(Proof::Proven) => Finding::green(NAME, "the program counts the frames of this segment")
+                .with(contents.is_some_and(|it| self.has_no_request(it)).then(|| {
+                    "no request for a VIP that this host holds here has come since it was taken".to_owned()
+                })),
             Some(Proof::Unproven) => Finding::not_applicable(
                 NAME,
                 "unproven: neither the program nor the agent has received a frame of ARP or neighbour discovery \
@@ -197,6 +228,57 @@ impl Program<'_> {
                     self.interface.name
                 ),
             ),
+        })
+    }
+
+    /// Returns true if this host holds VIPs here, and no request for one has come.
+    fn has_no_request(&self, contents: &Contents) -> bool {
+        let answered: Option<u64> =
+            contents.held_on(self.interface.index).map(|entry| entry.count.map(|count| count.answered)).sum();
+        answered == Some(0) && contents.held_on(self.interface.index).next().is_some()
+    }
+
+    /// Judges whether the network takes what this host sends from its VIPs.
+    pub(crate) fn egress(&self) -> Finding {
+        const NAME: &str = "egress";
+        let index = self.interface.index;
+        let both = self.is_attached().zip(self.contents.clone());
+        known(NAME, both, |(is, contents)| {
+            let Some(contents) = contents.filter(|_| is) else {
+                return Finding::not_applicable(NAME, "not attached");
+            };
+            let with = |fault| {
+                let faulty = contents.held_on(index).filter(move |it| it.fault == Some(fault));
+                faulty.map(Entry::address).collect::<Vec<_>>()
+            };
+            let blind = with(VipFault::Blind);
+            if !blind.is_empty() {
+                let found = format!(
+                    "blind: another node's requests for {} reach this host by unicast, and not those to all",
+                    list(&blind)
+                );
+                return Finding::red(NAME, found, PASS_REQUESTS);
+            }
+            let unheard = with(VipFault::Unheard);
+            if !unheard.is_empty() {
+                let found = format!(
+                    "unheard: a host answers this host's own address and not {}: the network drops what this host \
+                    sends from there",
+                    list(&unheard)
+                );
+                return Finding::red(NAME, found, LET_THROUGH);
+            }
+            match contents.held_on(index).count() {
+                0 => Finding::not_applicable(NAME, "this host holds no VIP here"),
+                1 => Finding::green(
+                    NAME,
+                    "nothing shows that the network drops what this host sends from its VIP",
+                ),
+                many => Finding::green(
+                    NAME,
+                    format!("nothing shows that the network drops what this host sends from its {many} VIPs"),
+                ),
+            }
         })
     }
 }

@@ -34,7 +34,7 @@ const RIVALS: [(&str, &str); 7] = [
 ];
 
 pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
-    vec![neighbour_table(facts), other_software(facts), unknown_hosts(facts)]
+    vec![neighbour_table(facts), other_software(facts), doubled(facts), unknown_hosts(facts)]
 }
 
 /// Checks the neighbour table. Vipward answers without it, but the traffic that follows needs it.
@@ -92,6 +92,30 @@ fn rival(process: &Process) -> Option<String> {
     let is = |name: &str| process.name == name || process.program == name;
     let (_, what) = RIVALS.iter().find(|(name, _)| is(name))?;
     Some(format!("{what} (pid {})", process.pid))
+}
+
+/// Looks for peers that answer for held VIPs too, by the program's records.
+fn doubled(facts: &Facts) -> Finding {
+    const NAME: &str = "doubled";
+    pinned(NAME, facts, |contents| {
+        known(NAME, facts.offenders.as_ref(), |offenders| {
+            let rivals = |entry| (entry, contents.doubled_by(entry, offenders));
+            let found: Vec<_> = contents.entries.iter().map(rivals).collect();
+            let found: Vec<_> = (found.iter().filter(|(_, macs)| !macs.is_empty()))
+                .map(|(entry, macs)| format!("{} ({})", entry.address(), list(macs)))
+                .collect();
+            if found.is_empty() {
+                return Finding::green(NAME, "no peer answers for a VIP that this node holds");
+            }
+            let remedy = if contents.is_in_cluster() {
+                "the claim decides: see whether the agent with that MAC reaches the API server"
+            } else {
+                "the younger hold yields, if each host has the other's MAC in peers:, both run this version, and \
+                 neither has force: true. Otherwise remove the VIP from one file"
+            };
+            Finding::red(NAME, format!("a peer answers too for {}", list(&found)), remedy)
+        })
+    })
 }
 
 /// Looks for other hosts that claim VIPs, by the program's records.

@@ -13,6 +13,7 @@ use crate::{
     diagnosis::{doctor::Agent, fact::Fact, pinned::State, who_has},
     host::attaching::Attach,
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
+    segment::confirming::Answerer,
     services::{Account, ServiceAccount},
 };
 
@@ -35,6 +36,9 @@ pub struct Facts {
     /// answers there.
     pub without_contact: Fact<Vec<String>>,
     pub segment: Fact<who_has::Report>,
+    /// The sorts of the unknown hosts that answer on the segment, by MAC, as far as they were asked by
+    /// unicast.
+    pub answerers: BTreeMap<String, Answerer>,
     /// The unicast MACs of this host.
     pub own: BTreeSet<MacAddr>,
 }

@@ -22,7 +22,8 @@ use crate::{
         attaching::{Attach, Mode},
         net::{Interface, InterfaceFault},
     },
-    records::{ClaimState, Holder},
+    records::{ClaimState, Holder, object_name},
+    segment::confirming::Answerer,
 };
 
 /// The remedy if the agent has not followed the interface.
@@ -187,7 +188,14 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Finding {
     }
     match (here, own) {
         (Some(true), None) => {
-            Finding::red(link::ENTRY, "this host should answer, and has no entry that does", log)
+            let says = "this host should answer, and has no entry that does";
+            match facts.answerers.first_key_value() {
+                None => Finding::red(link::ENTRY, says, log),
+                Some((mac, answerer)) => {
+                    let says = format!("{says}: it waits, since {mac} answers: {}", answerer.says());
+                    Finding::red(link::ENTRY, says, free_of(facts, *answerer))
+                }
+            }
         }
         (Some(false), Some(entry)) if entry.role == Role::Held && !is_offered(facts) => {
             Finding::red(link::ENTRY, format!("{}, and it should not be there", say(entry, state)), log)
@@ -209,6 +217,18 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Finding {
             },
         },
     }
+}
+
+/// Returns the remedy if a host of this sort answers for the address, and no node or agent has it.
+fn free_of(facts: &Facts, answerer: Answerer) -> String {
+    let force = match facts.cluster {
+        Fact::Read(_) => {
+            let claim = object_name(facts.address);
+            format!("kubectl annotate virtualip {claim} vipward.io/force=true")
+        }
+        Fact::Unread(_) => "`force: true` of the VIP".to_owned(),
+    };
+    format!("{}; or have it taken all the same ({force})", answerer.remedy())
 }
 
 /// Returns true if the address is being handed over. The old holder answers until the new one does.
@@ -242,7 +262,7 @@ fn elsewhere(facts: &Facts, known: Option<&Entry>) -> Finding {
 /// Returns the text about the effect of this host's own entry.
 fn say(entry: &Entry, state: &State) -> String {
     let part = state.part(entry);
-    let why = part.silence().map(|why| format!(": {}", why.name())).unwrap_or_default();
+    let why = part.silent_because().map(|why| format!(": {why}")).unwrap_or_default();
     let interface = state.network.label_of(entry.key.ifindex);
     format!("this host's entry on {interface} is {} at {}{why}", part.name(), entry.mac)
 }
@@ -333,6 +353,11 @@ fn attached(facts: &Facts, state: &State, own: &Entry) -> Finding {
             return silent(&found, remedy).with(mode.into_iter().chain(because));
         }
     }
+    if own.fault.is_some() {
+        let Finding { found, remedy, .. } = program.egress();
+        let red = Finding::red(link::ATTACHED, format!("{name}: {found}"), remedy.unwrap_or_default());
+        return red.with(mode.into_iter().chain(because));
+    }
     let found = mode.unwrap_or_else(|| format!("the program runs on {name}"));
     if runs.state == Green || is_asked {
         return Finding::green(link::ATTACHED, found).with(because);
@@ -377,7 +402,15 @@ pub(super) fn segment(facts: &Facts) -> Finding {
                 Finding::green(link::SEGMENT, "this host alone answers").with(report.notes.clone())
             }
             Some(_) => Finding::green(link::SEGMENT, format!("{} answers, as it should", one.mac)),
-            None => Finding::green(link::SEGMENT, format!("{} answers", row(one))).with(report.notes.clone()),
+            None => match facts.answerers.get(&one.mac) {
+                Some(answerer @ (Answerer::Proxy | Answerer::Router)) => Finding::yellow(
+                    link::SEGMENT,
+                    format!("{} answers: {}", row(one), answerer.says()),
+                    free_of(facts, *answerer),
+                ),
+                Some(Answerer::Host) | None => Finding::green(link::SEGMENT, format!("{} answers", row(one))),
+            }
+            .with(report.notes.clone()),
         },
         several => {
             let unknown_hosts =

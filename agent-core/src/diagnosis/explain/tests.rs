@@ -68,6 +68,8 @@ fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
         bound: Vec::new(),
         gateways: Vec::new(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     };
     let record = LeaseRecord {
         node: name(node),
@@ -184,6 +186,7 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
         native: BTreeMap::from([(State::SAMPLE_IFINDEX, Fact::Read(true))]),
         without_contact: Fact::Read(Vec::new()),
         segment: Fact::Read(report(vec![row(N1, Relation::Holder, seen)])),
+        answerers: BTreeMap::new(),
         own: BTreeSet::from([own]),
     }
 }

@@ -9,7 +9,7 @@ use super::PerSecond;
 use crate::{
     base::schema,
     diagnosis::pinned::{InterfaceStatus, OffenderStatus, Status, VipStatus},
-    host::answering::{self, Silence},
+    host::answering,
 };
 
 /// A change.
@@ -190,11 +190,12 @@ fn vips(before: &Status, after: &Status, changes: &mut Vec<Change>) {
         if !then.is_some_and(|then| is_same_but_for_silence(then, now)) {
             changes.push(role(now, then, Some(now)));
         }
-        if then.and_then(|then| then.part.silence()) != now.part.silence() && now.part.is_ours() {
+        if then.and_then(|then| then.part.silent_because()) != now.part.silent_because() && now.part.is_ours()
+        {
             changes.push(Change::Answering {
                 vip: now.address,
                 interface: now.interface.clone(),
-                silent_because: now.part.silence().map(Silence::name),
+                silent_because: now.part.silent_because(),
             });
         }
     }
@@ -204,7 +205,7 @@ fn vips(before: &Status, after: &Status, changes: &mut Vec<Change>) {
 fn is_same_but_for_silence(then: &VipStatus, now: &VipStatus) -> bool {
     let has_fallen_silent = then.part.is_ours()
         && now.part.is_ours()
-        && (then.part.silence().is_some() || now.part.silence().is_some());
+        && (then.part.silent_because().is_some() || now.part.silent_because().is_some());
     (then.part.name() == now.part.name() || has_fallen_silent)
         && (then.yielded, then.mac) == (now.yielded, now.mac)
 }

@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 
 use super::{Rates, Status, VipStatus};
-use crate::host::answering::Silence;
 
 /// Key with a meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +54,7 @@ impl Row<'_> {
     /// conflict that goes on, silence, or a yield.
     pub fn is_troubled(&self) -> bool {
         self.rates.is_some_and(|rates| !rates.conflicts.is_none())
-            || self.vip.part.silence().is_some()
+            || self.vip.part.silent_because().is_some()
             || self.vip.yielded
     }
 
@@ -64,7 +63,7 @@ impl Row<'_> {
         let vip = self.vip;
         let mut text = format!("{} {} {}", vip.address, vip.interface, vip.part.name());
         let mac = vip.mac.map(|mac| mac.to_string());
-        let silent_because = vip.part.silence().map(Silence::name);
+        let silent_because = vip.part.silent_because();
         for more in [mac.as_deref(), silent_because].into_iter().flatten() {
             text.push(' ');
             text.push_str(more);

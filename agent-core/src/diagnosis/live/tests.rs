@@ -1,4 +1,4 @@
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Proof};
 
 use super::*;
 use crate::{
@@ -31,6 +31,7 @@ fn vip(last: u8, part: Part, at: u8) -> VipStatus {
         interface: "eth0".to_owned(),
         vlan: None,
         part,
+        answers: part.answers(Proof::Proven),
         mac: Some(mac(at)),
         yielded: false,
         answered: Some(0),

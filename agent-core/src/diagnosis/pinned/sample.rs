@@ -59,6 +59,7 @@ impl State {
                 vlans: BTreeMap::new(),
                 own_macs: BTreeMap::from([(interface.index, interface.mac)]),
                 proofs: BTreeMap::from([(interface.index, Proof::Proven)]),
+                twins: BTreeMap::new(),
                 peers: BTreeSet::from([(interface.index, Self::SAMPLE_PEER)]),
                 counters: Counters::default(),
                 counters_v6: Counters::default(),
@@ -101,7 +102,7 @@ impl Entry {
     /// Returns an entry on the interface of the sample. Its counters are zero.
     pub fn sample(address: impl Into<IpAddr>, role: Role, mac: MacAddr) -> Self {
         let key = VipKey::new(State::SAMPLE_IFINDEX, address.into());
-        Self { key, role, mac, yielded: false, count: Some(VipCounters::default()) }
+        Self { key, role, mac, yielded: false, fault: None, count: Some(VipCounters::default()) }
     }
 }
 

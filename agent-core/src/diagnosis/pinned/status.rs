@@ -10,7 +10,7 @@ use super::{Entry, State, Wire, WireReceived};
 use crate::{
     base::{schema, time::Monotonic},
     host::{
-        answering::{Part, PartKeys},
+        answering::{Answering, Part, PartKeys, Silence, answering},
         attaching::Mode,
     },
 };
@@ -150,6 +150,11 @@ pub struct VipStatus {
     #[serde(flatten)]
     #[schemars(with = "PartKeys")]
     pub part: Part,
+    /// The proof of that: `unproven` where no frame has shown that the VIP is reached; `blind` where the
+    /// program does not see the requests; `unheard` where the network drops the answers
+    /// (docs/network.md); `silent` for another reason; `no` for another node's VIP.
+    #[schemars(schema_with = "answering")]
+    pub answers: Answering,
     /// The MAC that the VIP is at, or `null` when it is not known.
     #[schemars(with = "Option<String>")]
     pub mac: Option<MacAddr>,
@@ -208,8 +213,8 @@ impl Status {
             vlan: state.network.vlan_of(*ifindex),
             mac: mac.to_string(),
         };
-        let mut offenders: Vec<_> = offenders.iter().collect();
-        offenders.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
+        let mut latest: Vec<_> = offenders.iter().collect();
+        latest.sort_by_key(|(key, offender)| (Reverse(offender.last_ns), **key));
         let frames = contents.counters.plus(contents.counters_v6);
         Self {
             pin_dir: state.dir.clone(),
@@ -223,9 +228,9 @@ impl Status {
             entries: contents.entries.len(),
             max_vips: contents.max_vips,
             interfaces: state.segments().into_iter().filter_map(|ifindex| state.interface(ifindex)).collect(),
-            vips: contents.entries.iter().map(|entry| state.vip(entry)).collect(),
+            vips: contents.entries.iter().map(|entry| state.vip(entry, offenders)).collect(),
             peers: contents.peers.iter().map(peer).collect(),
-            offenders: offenders.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
+            offenders: latest.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
             counters: Outcome::ALL.iter().map(|outcome| (outcome.name(), frames.get(*outcome))).collect(),
             wire: state.wire(),
             wire_counters: WireOutcome::ALL
@@ -273,12 +278,16 @@ impl State {
         })
     }
 
-    fn vip(&self, entry: &Entry) -> VipStatus {
+    fn vip(&self, entry: &Entry, offenders: &BTreeMap<OffenderKey, Offender>) -> VipStatus {
+        let part = self.part(entry);
+        let is_doubled = part == Part::Held && !self.contents.doubled_by(entry, offenders).is_empty();
+        let part = if is_doubled { Part::Silent(Silence::Doubled) } else { part };
         VipStatus {
             address: entry.address(),
             interface: self.network.name_of(entry.key.ifindex),
             vlan: self.network.vlan_of(entry.key.ifindex),
-            part: self.part(entry),
+            part,
+            answers: part.answers(self.contents.proof(entry.key.ifindex)),
             mac: entry.known_mac(),
             yielded: entry.yielded,
             answered: entry.count.map(|count| count.answered),

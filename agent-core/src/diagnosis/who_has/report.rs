@@ -13,7 +13,7 @@ use crate::{
         pinned::{Entry, State},
     },
     host::{
-        answering::{self, Part, Silence},
+        answering::{self, Part},
         net::Interface,
     },
 };
@@ -76,7 +76,7 @@ impl<'a> Known<'a> {
     fn this_host(&self) -> Option<Row> {
         match (self.entry, &self.host.bound) {
             (Some((entry, part)), _) if part.is_ours() => {
-                Some(Row::this_host(entry.mac, Relation::Holder, part.silence().map(Silence::name)))
+                Some(Row::this_host(entry.mac, Relation::Holder, part.silent_because()))
             }
             (None, Some((_, Fact::Read(true)))) => {
                 Some(Row::this_host(self.interface.mac, Relation::ThisHost, None))

@@ -30,7 +30,7 @@ fn only_an_entry_that_is_answered_now_is_held() {
         ("another node's, whatever is wrong here", Role::Foreign, Over, Some(NoCarrier), Part::Foreign),
     ];
     for (what, role, lease_deadline, trouble, expected) in table {
-        assert_eq!(Part::of(role, lease_deadline, trouble), expected, "{what}");
+        assert_eq!(Part::of(role, lease_deadline, trouble, None), expected, "{what}");
     }
 }
 

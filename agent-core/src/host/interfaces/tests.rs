@@ -168,7 +168,7 @@ fn a_lease_lists_the_addresses_of_other_programs_and_the_gateways_of_each_segmen
     view.interfaces.get_mut(&2).expect("eth0").ours.insert([192, 0, 2, 11].into());
     let hops = [[192, 0, 2, 1], [198, 51, 100, 1], [203, 0, 113, 1]];
     view.next_hops = hops.map(IpAddr::from).into();
-    let interfaces = node_interfaces(&view, &[2, 3]);
+    let interfaces = node_interfaces(&view, &[2, 3], |_| Default::default());
     let listed = |of: fn(&NodeInterface) -> &Vec<IpAddr>| {
         interfaces.iter().map(|interface| of(interface).clone()).collect::<Vec<_>>()
     };
@@ -190,7 +190,7 @@ fn a_host_with_thousands_of_addresses_and_gateways_lists_some_of_them() {
         view.interfaces.insert(index, interface);
         view.next_hops.extend(many((index << 24) + 10_000));
     }
-    let interfaces = node_interfaces(&view, &[2, 3]);
+    let interfaces = node_interfaces(&view, &[2, 3], |_| Default::default());
     let count = |of: fn(&NodeInterface) -> usize| interfaces.iter().map(of).sum::<usize>();
     assert_eq!(count(|interface| interface.bound.len()), MOST_ADDRESSES);
     assert_eq!(count(|interface| interface.gateways.len()), MOST_ADDRESSES);

@@ -19,6 +19,8 @@ fn lease(node: &str, set: &str) -> LeaseRecord {
         bound: Vec::new(),
         gateways: Vec::new(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     };
     let offer = Offer {
         wid: wid(node),

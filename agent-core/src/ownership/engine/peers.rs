@@ -29,6 +29,7 @@ impl Engine {
         let changed = differs.then(|| (before.cloned(), record.proxy.clone()));
         if self.nodes.take_lease(record, self.now) {
             self.update_peers();
+            self.update_unreached();
             self.evaluate_all();
         } else if let Some((before, after)) = changed {
             self.evaluate_delivered(before.as_ref(), after.as_ref());
@@ -62,6 +63,7 @@ impl Engine {
         }
         if self.nodes.lose_lease(name, self.now) {
             self.update_peers();
+            self.update_unreached();
             self.evaluate_all();
         }
     }

@@ -3,7 +3,6 @@
 
 use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
-use ipnet::IpNet;
 use serde::Serialize;
 use vipward_common::MacAddr;
 
@@ -15,7 +14,7 @@ use crate::{
         nodes::{Member, WireCounts},
         vip::{Busy, Commanded, Vip},
     },
-    records::{ClaimRecord, ClaimState, Epoch, NodeName, ServiceName, Session},
+    records::{ClaimRecord, ClaimState, Epoch, NodeInterface, NodeName, ServiceName, Session},
     segment::conflict::Right,
 };
 
@@ -120,9 +119,7 @@ impl Engine {
     /// Returns the addresses of the other nodes' interfaces, as their Leases have them.
     pub fn peer_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let leases = self.nodes.others().filter_map(|(_, member)| member.lease.as_ref());
-        let subnets = leases.flat_map(|lease| &lease.interfaces).flat_map(|interface| &interface.subnets);
-        // A subnet in which the interface has no address stands without host bits.
-        subnets.filter(|net| net.addr() != net.network()).map(IpNet::addr)
+        leases.flat_map(|lease| &lease.interfaces).flat_map(NodeInterface::addresses)
     }
 
     /// Returns the VIPs that Services want.

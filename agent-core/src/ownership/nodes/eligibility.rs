@@ -79,6 +79,12 @@ pub enum Disqualified {
     NotReady,
     /// The node is cordoned, and other nodes are not.
     Cordoned,
+    /// The VIP's clients did not reach the node lately.
+    Unreached {
+        interface: Arc<str>,
+        /// Another soft reason. It decides where no node is reached.
+        besides: Option<Box<Disqualified>>,
+    },
 }
 
 impl Disqualified {
@@ -87,8 +93,8 @@ impl Disqualified {
     /// A cordoned node serves like any. Endpoints that terminate serve for now, and Kubernetes soon has no
     /// ready endpoint on a node that is not ready: neither is worth a move to the other. A proxy that is not
     /// reached may have stopped, so its node takes nothing from endpoints that serve. If it was never
-    /// reached, it may be of a kind that leaves terminating endpoints out. Worst is a proxy that has said
-    /// that it does not deliver.
+    /// reached, it may be of a kind that leaves terminating endpoints out. Worse is a proxy that has said
+    /// that it does not deliver, and worst a node that no client reaches.
     pub(super) fn severity(soft: Option<&Self>) -> u8 {
         match soft {
             None => 0,
@@ -96,6 +102,7 @@ impl Disqualified {
             Some(Self::ProxyUnreached { drains: false, .. }) => 3,
             Some(Self::ProxyUnreached { drains: true, .. }) => 4,
             Some(Self::ProxyBehind { .. } | Self::ProxyStarting) => 5,
+            Some(Self::Unreached { besides, .. }) => 6 + Self::severity(besides.as_deref()),
             Some(_) => 1,
         }
     }
@@ -155,6 +162,10 @@ impl Disqualified {
             Self::NewMac | Self::Leaving => "wait: it is over in seconds",
             Self::NotReady => "see the node (kubectl describe node)",
             Self::Cordoned => "uncordon a node",
+            Self::Unreached { .. } => {
+                "let the switch, hypervisor or cloud pass requests for the VIP to the node, and what comes from \
+                 it: see `vipward doctor` there"
+            }
         };
         words.into()
     }
@@ -201,6 +212,9 @@ impl fmt::Display for Disqualified {
             Self::Leaving => f.write_str("its agent is about to end"),
             Self::NotReady => f.write_str("not ready"),
             Self::Cordoned => f.write_str("cordoned"),
+            Self::Unreached { interface, .. } => {
+                write!(f, "the VIP's clients do not reach {}", Legible(interface))
+            }
         }
     }
 }
@@ -280,6 +294,12 @@ pub fn eligibility<'a>(
             Some(why)
         }
         Err(why) => return Err(why),
+    };
+    let soft = if interface.is_last_for(vip) {
+        let besides = soft.map(Box::new);
+        Some(Disqualified::Unreached { interface: Arc::clone(&interface.name), besides })
+    } else {
+        soft
     };
     Ok(Eligible { session, interface, soft })
 }

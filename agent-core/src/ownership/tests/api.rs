@@ -65,6 +65,7 @@ impl Api {
             | Command::SetEntry { .. }
             | Command::SetPeers(_)
             | Command::SetSuccessor { .. }
+            | Command::SetUnreached(_)
             | Command::Announce { .. }
             | Command::SetWire(_)
             | Command::SetHeeding(_)
@@ -145,6 +146,7 @@ pub(super) fn outcome_for(request: &Command, failed: Failed) -> Event {
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
         | Command::SetSuccessor { .. }
+        | Command::SetUnreached(_)
         | Command::Announce { .. }
         | Command::SetWire(_)
         | Command::SetHeeding(_)
@@ -178,6 +180,7 @@ pub(super) fn subject(request: &Command) -> Option<String> {
         | Command::SetEntry { .. }
         | Command::SetPeers(_)
         | Command::SetSuccessor { .. }
+        | Command::SetUnreached(_)
         | Command::Announce { .. }
         | Command::SetWire(_)
         | Command::SetHeeding(_)

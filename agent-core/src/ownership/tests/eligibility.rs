@@ -1,11 +1,17 @@
 //! Eligibility: hard reasons move a VIP, and soft reasons move it only if another node can take it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, net::IpAddr};
+
+use vipward_common::VipFault;
 
 use super::world::*;
 use crate::{
     ownership::{Event, Settings, StopReason},
-    records::{ClaimState, Demand, LeaseRecord, Local, NodeRecord, PoolPolicy, Reach},
+    records::{
+        ClaimState, Demand, Epoch, LeaseRecord, Local, NodeInterface, NodeRecord, PoolPolicy, Reach,
+        Unreached,
+    },
+    segment::inquiry::Question,
 };
 
 const HANDED_OVER: [&str; 2] = ["entry handover b for 4.275s", "write claim: offered to b1 by a1, epoch 2"];
@@ -121,6 +127,113 @@ fn a_holder_with_a_soft_reason_keeps_the_vip_when_all_have_one() {
     }
 }
 
+impl World {
+    /// Lets a node come last for VIPs on its interface.
+    fn find_unreached(&mut self, name: &str, last_for: &[IpAddr]) -> Vec<String> {
+        let interface = NodeInterface { last_for: last_for.to_vec(), ..interface(name) };
+        if name == "a" {
+            return self.notify(Event::Interfaces(vec![interface]));
+        }
+        let record = LeaseRecord { interfaces: vec![interface], ..self.stored_lease(name) };
+        self.lease(record)
+    }
+}
+
+#[test]
+fn an_unreached_vip_moves_to_a_node_that_may_be_reached_and_stays_where_all_were_tried() {
+    let many: Vec<IpAddr> = (1..=40).map(|last| IpAddr::from([198, 51, 100, last])).collect();
+    let table: [(&[IpAddr], &[IpAddr], bool); 6] = [
+        // (unreached at a, unreached at b, a hands over)
+        (&[VIP], &[], true),
+        (&[VIP, VIP_2], &[VIP_2], true),
+        (&[VIP_2], &[], false),
+        (&[VIP], &[VIP], false),
+        // A long list stands for all.
+        (&many, &[], true),
+        (&many, &many[..9], false),
+    ];
+    for (at_a, at_b, moves) in table {
+        let mut world = World::holding(&["b"]);
+        world.find_unreached("b", at_b);
+        let lines = [world.find_unreached("a", at_a), world.after_renewals(120)].concat();
+        let is_handed_over = lines.iter().any(|line| line == HANDED_OVER[0]);
+        assert_eq!(is_handed_over, moves, "{at_a:?}, {at_b:?}: {lines:?}");
+        assert_eq!(world.holds(), !moves, "{at_a:?}, {at_b:?}");
+    }
+}
+
+#[test]
+fn what_another_node_found_counts_for_the_tenure_that_it_is_about() {
+    let mut world = World::holding(&["b"]);
+    let found = |world: &mut World, vips: &[(IpAddr, u64)]| {
+        let unreached = vips.iter().map(|(vip, epoch)| Unreached {
+            vip: *vip,
+            epoch: Epoch(*epoch),
+            fault: VipFault::Blind,
+        });
+        let interfaces = vec![NodeInterface { unreached: unreached.collect(), ..interface("b") }];
+        let record = LeaseRecord { interfaces, ..world.stored_lease("b") };
+        world.lease(record)
+    };
+    assert_eq!(found(&mut world, &[(VIP, 2), (VIP_2, 1)]), [""; 0], "it holds {VIP} in epoch 1");
+    assert_eq!(found(&mut world, &[(VIP, 1)]), [format!("unreached: {VIP} blind")]);
+    assert_eq!(world.renew("b"), [""; 0]);
+    assert_eq!(found(&mut world, &[]), ["unreached: "]);
+    found(&mut world, &[(VIP, 1)]);
+    assert!(world.end("b").contains(&"unreached: ".to_owned()), "b is gone");
+}
+
+/// Returns a node's interface, which has an address of each family.
+fn with_address(node: &str) -> NodeInterface {
+    let own = ["192.0.2.7/24", "2001:db8::7/64"].map(|net| net.parse().expect("an address"));
+    NodeInterface { subnets: own.into(), ..interface(node) }
+}
+
+#[test]
+fn one_of_the_nodes_that_can_ask_for_a_vip_and_do_not_hold_it_asks_once_its_claim_has_rested() {
+    const NODES: [&str; 4] = ["a", "b", "c", "d"];
+    // One node has no address of its own there.
+    for (holder, without) in [("a", ""), ("b", ""), ("c", ""), ("d", ""), ("d", "a"), ("d", "b"), ("d", "c")]
+    {
+        let of = |node: &str| if node == without { interface(node) } else { with_address(node) };
+        let questions = NODES.map(|us| {
+            let others: Vec<_> = NODES.into_iter().filter(|other| *other != us).collect();
+            let mut world = World::living(us, &others);
+            world.notify(Event::Interfaces(vec![of(us)]));
+            for other in &others {
+                let record = LeaseRecord { interfaces: vec![of(other)], ..world.stored_lease(other) };
+                world.lease(record);
+            }
+            world.want();
+            world.claim(held(holder), 3);
+            let asks = |world: &World| world.engine.questions("eth0", None, world.now).0;
+            if us != holder {
+                assert_eq!(asks(&world), [], "{us}, {holder}: the former holder may answer");
+            }
+            world.after_renewals(10);
+            assert_eq!(world.engine.questions("eth1", None, world.now).0, []);
+            asks(&world)
+        });
+        let asked: Vec<_> = questions.into_iter().flatten().collect();
+        let host = IpAddr::from([192, 0, 2, 7]);
+        assert_eq!(asked, [Question { vip: VIP, mac: mac(holder), host, epoch: Epoch(3) }], "{holder}");
+    }
+}
+
+#[test]
+fn an_unreached_vip_moves_to_a_node_with_any_other_soft_reason() {
+    for (description, happens) in SOFT {
+        let mut world = World::holding(&["b"]);
+        assert_eq!(happens(&mut world, "b"), [""; 0], "{description}");
+        assert_eq!(world.find_unreached("a", &[VIP]), HANDED_OVER, "{description}");
+
+        let mut world = World::holding(&["b"]);
+        world.find_unreached("b", &[VIP]);
+        world.find_unreached("a", &[VIP]);
+        assert_eq!(happens(&mut world, "a"), HANDED_OVER, "{description}, where no node is reached");
+    }
+}
+
 #[test]
 fn a_holder_with_a_hard_reason_hands_over_even_to_one_with_a_soft_one() {
     for (description, happens) in &HARD[..4] {
@@ -181,10 +294,8 @@ fn a_node_without_a_node_object_takes_nothing() {
 #[test]
 fn a_service_that_names_interfaces_gets_no_other() {
     let mut world = World::living("a", &["b"]);
-    let interfaces = vec![
-        crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") },
-        interface("a"),
-    ];
+    let interfaces =
+        vec![NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") }, interface("a")];
     world.notify(Event::Interfaces(interfaces));
     world.after(REST);
     let interfaces = vec!["eth1".parse().expect("a pattern")];
@@ -205,7 +316,7 @@ fn a_holder_whose_interface_is_not_named_any_more_lets_go_of_the_vip() {
 fn a_service_and_its_pool_must_both_allow_the_node_and_the_interface() {
     type Row<'a> = (&'a str, &'a str, &'a [&'a str], &'a str, &'a [&'a str], Result<&'a str, String>);
     let both = || {
-        let second = crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
+        let second = NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
         vec![interface("a"), second]
     };
     let of_service = "annotation vipward.io/nodes leaves it out";
@@ -256,7 +367,7 @@ fn a_service_and_its_pool_must_both_allow_the_node_and_the_interface() {
 
 #[test]
 fn a_pool_lifts_no_condition_about_the_subnet_and_a_service_that_names_an_interface_does() {
-    let elsewhere = crate::records::NodeInterface { subnets: Vec::new(), ..interface("a") };
+    let elsewhere = NodeInterface { subnets: Vec::new(), ..interface("a") };
     let of_pool = Demand { policy: Some(policy(&[], &["eth0"], None)), ..demand() };
     assert_eq!(of_pool.interface(std::slice::from_ref(&elsewhere), VIP, None), None);
     let of_both = Demand { interfaces: vec!["eth*".parse().expect("a pattern")], ..of_pool };
@@ -266,7 +377,7 @@ fn a_pool_lifts_no_condition_about_the_subnet_and_a_service_that_names_an_interf
 #[test]
 fn a_holder_changes_its_interface_with_the_pool_and_keeps_the_vip() {
     let mut world = World::holding(&["b"]);
-    let second = crate::records::NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
+    let second = NodeInterface { name: named("eth1"), mac: mac("z"), ..interface("a") };
     world.notify(Event::Interfaces(vec![interface("a"), second]));
     world.after(REST);
     let lines = world.want_so(Demand { policy: Some(policy(&[], &["eth1"], None)), ..demand() });

@@ -29,6 +29,11 @@ impl Lines {
             Command::NotifyFormer { vip, session, mac } => {
                 format!("tell {} of the end of {}{}", place(*mac), self.session_name(*session), which(*vip))
             }
+            Command::SetUnreached(vips) => {
+                let found: Vec<_> =
+                    vips.iter().map(|(vip, fault)| format!("{vip} {}", fault.word())).collect();
+                format!("unreached: {}", found.join(" "))
+            }
             Command::SetSuccessor { vip, receives } => format!("receives for {vip}: {receives}"),
             Command::SetDeadline(new_deadline) => {
                 format!("lease deadline for {}", seconds(new_deadline.deadline.saturating_since(now)))

@@ -87,6 +87,8 @@ pub(in crate::ownership) fn interface(node: &str) -> NodeInterface {
         bound: Vec::new(),
         gateways: Vec::new(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     }
 }
 

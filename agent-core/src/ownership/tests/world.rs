@@ -522,6 +522,7 @@ impl World {
             Command::Announce { .. }
             | Command::NotifyFormer { .. }
             | Command::SetSuccessor { .. }
+            | Command::SetUnreached(_)
             | Command::Probe { .. }
             | Command::StopProbing { .. }
             | Command::ListAnew

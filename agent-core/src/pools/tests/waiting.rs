@@ -38,6 +38,8 @@ fn on(node: &str, net: &str) -> Event {
         bound: Vec::new(),
         gateways: Vec::new(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     };
     Event::Announcing(Announcing::Interfaces(node.into(), vec![interface]))
 }

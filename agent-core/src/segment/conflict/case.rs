@@ -14,6 +14,13 @@ pub(super) const MAX_OFFENDERS: usize = 16;
 /// many conflicts this node probes the address only once a minute (RFC
 /// 5227's `RATE_LIMIT_INTERVAL`), and a probe or its answer may be lost.
 const IN_USE_QUIET: Duration = Duration::from_mins(3);
+/// Time for which a peer's claims go on before two hosts are known to answer. While a VIP moves, its
+/// former holder may claim it for a moment.
+pub(super) const PERSISTS: Duration = Duration::from_secs(1);
+/// Time between two requests for a VIP that a peer claims.
+const ASK_EVERY: Duration = Duration::from_secs(2);
+/// Time without a claim, and so without an answer to three requests, that shows that one host answers.
+pub const ALONE_AFTER: Duration = Duration::from_secs(7);
 /// Quiet time that ends a conflict that is only logged.
 const LOGGED_QUIET: Duration = Duration::from_mins(5);
 
@@ -25,6 +32,10 @@ pub(super) struct Case {
     /// Number of claims that lines have reported.
     pub(super) reported: u64,
     summary_due: Monotonic,
+    /// The beginning of a peer's claims that have gone on since.
+    goes_on_since: Option<Monotonic>,
+    /// The time of the next request for the VIP.
+    ask_due: Option<Monotonic>,
     /// The program's count of each offender's claims before the conflict.
     before: BTreeMap<MacAddr, u64>,
 }
@@ -41,13 +52,51 @@ impl Case {
             offenders: Vec::new(),
             more: false,
             defences: 0,
+            doubled: false,
         };
-        Self { conflict, received: 0, reported: 0, summary_due: now + SUMMARY, before: BTreeMap::new() }
+        Self {
+            conflict,
+            received: 0,
+            reported: 0,
+            summary_due: now + SUMMARY,
+            goes_on_since: None,
+            ask_due: None,
+            before: BTreeMap::new(),
+        }
     }
 
     pub(super) fn next_deadline(&self, quiet: Duration) -> Monotonic {
-        let over = self.over(quiet);
-        if self.unreported() > 0 { self.summary_due.min(over) } else { over }
+        let summary = (self.unreported() > 0).then_some(self.summary_due);
+        let alone = self.conflict.doubled.then(|| self.conflict.last + ALONE_AFTER);
+        summary.into_iter().chain(self.ask_due).chain(alone).fold(self.over(quiet), Monotonic::min)
+    }
+
+    /// Returns true if a summary is due.
+    pub(super) fn is_summary_due(&self, now: Monotonic) -> bool {
+        self.unreported() > 0 && self.summary_due <= now
+    }
+
+    /// Records a claim of a peer on a held VIP, before [`Case::on_sight`]. Returns true if it shows that
+    /// two hosts answer, and the claims before did not.
+    pub(super) fn on_peer(&mut self, now: Monotonic) -> bool {
+        let is_over = |_: &mut Monotonic| now >= self.conflict.last + ALONE_AFTER;
+        self.goes_on_since.take_if(is_over);
+        let since = *self.goes_on_since.get_or_insert(now);
+        self.ask_due.get_or_insert(now + PERSISTS);
+        let is_doubled = now.saturating_since(since) >= PERSISTS;
+        is_doubled && !std::mem::replace(&mut self.conflict.doubled, true)
+    }
+
+    /// Returns what is due about a VIP that a peer claims.
+    pub(super) fn on_tick(&mut self, now: Monotonic) -> Option<Command> {
+        if now >= self.conflict.last + ALONE_AFTER {
+            self.ask_due = None;
+            let was_doubled = std::mem::take(&mut self.conflict.doubled);
+            return was_doubled.then(|| Command::Report(Line::Doubled { conflict: self.conflict.clone() }));
+        }
+        self.ask_due.take_if(|due| *due <= now)?;
+        self.ask_due = Some(now + ASK_EVERY);
+        Some(Command::Ask(self.conflict.key))
     }
 
     /// Returns the time at which the conflict ends if no further claim comes.
@@ -79,7 +128,7 @@ impl Case {
     /// Adds a claim. Returns true if its MAC is a new offender.
     pub(super) fn on_sight(&mut self, sight: &Sight, now: Monotonic) -> bool {
         let Sight { what, mac, source, oper, holder, times, .. } = *sight;
-        let seen = Offender { mac, source, oper, first: now, last: now, claims: 0 };
+        let seen = Offender { mac, source, oper, first: now, last: now, claims: 0, answerer: None };
         let (is_new, offender) = self.meet(seen).unzip();
         if let Some(offender) = offender {
             // The claims that the program did not report may come from

@@ -24,7 +24,8 @@ fn sight(host: u16, mac: MacAddr, times: u64) -> Sight {
 }
 
 fn counted(host: u16, mac: MacAddr, (first, last): (u64, u64), claims: u64) -> Counted {
-    let offender = Offender { mac, source: SOURCE, oper: 2, first: at(first), last: at(last), claims };
+    let offender =
+        Offender { mac, source: SOURCE, oper: 2, first: at(first), last: at(last), claims, answerer: None };
     Counted { key: key(host), offender }
 }
 
@@ -33,6 +34,7 @@ fn words(commands: &[Command]) -> Vec<String> {
     let host = |key: &VipKey| last_octet(key.addr);
     let word = |command: &Command| match command {
         Command::Defend(key) => format!("defend {}", host(key)),
+        Command::Ask(_) => "ask".to_owned(),
         Command::Count => "count".to_owned(),
         Command::Report(Line::Began { conflict, sight }) => {
             format!("began {} {} {}", host(&conflict.key), conflict.what.name(), sight.mac.0[5])
@@ -40,11 +42,17 @@ fn words(commands: &[Command]) -> Vec<String> {
         Command::Report(Line::NewOffender { conflict, mac }) => {
             format!("new {} {}", host(&conflict.key), mac.0[5])
         }
+        Command::Report(Line::Named { conflict, mac }) => {
+            format!("named {} {}", host(&conflict.key), mac.0[5])
+        }
         Command::Report(Line::GoesOn { conflict, times }) => {
             format!("goes on {} {times}", host(&conflict.key))
         }
         Command::Report(Line::Ended { conflict, why }) => {
             format!("ended {} {} {}", host(&conflict.key), conflict.claims, why.name())
+        }
+        Command::Report(Line::Doubled { conflict }) => {
+            format!("{} {}", if conflict.doubled { "doubled" } else { "alone" }, host(&conflict.key))
         }
         Command::Report(Line::TooMany { times }) => format!("too many {times}"),
     };
@@ -375,5 +383,27 @@ proptest! {
             .sum();
         prop_assert_eq!(counted, received);
         prop_assert_eq!(run.conflicts.next_deadline(), None);
+    }
+}
+
+#[test]
+fn the_sort_of_a_host_is_named_only_in_a_conflict_about_an_address_in_use() {
+    let rows = [
+        (What::InUse, 1, 1, vec!["named 1 1"]),
+        (What::InUse, 1, 2, vec![]),
+        (What::InUse, 2, 1, vec![]),
+        (What::Held, 1, 1, vec![]),
+    ];
+    for (what, host, mac, expected) in rows {
+        let mut run = Run::start(&SETTINGS);
+        run.notify(Event::Sighted(Sight { what, ..sight(1, unknown_host(1), 1) }));
+        let answerer = Answerer::Proxy;
+        let named = run.notify(Event::Named { key: key(host), mac: unknown_host(mac), answerer });
+        assert_eq!(named, expected, "{what:?}, VIP {host}, MAC {mac}");
+        let offender = run.conflicts.shown().next().expect("a conflict").offenders[0];
+        assert_eq!(offender.answerer.is_some(), !expected.is_empty());
+        run.notify(Event::Sighted(Sight { what, ..sight(1, unknown_host(1), 1) }));
+        let offender = run.conflicts.shown().next().expect("a conflict").offenders[0];
+        assert_eq!(offender.answerer.is_some(), !expected.is_empty(), "later claims change nothing");
     }
 }

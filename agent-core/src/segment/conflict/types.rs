@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use vipward_common::{Defence, EventKind, MacAddr, VipKey};
 
-use crate::{base::time::Monotonic, records::Epoch};
+use crate::{base::time::Monotonic, records::Epoch, segment::confirming::Answerer};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -86,8 +86,8 @@ impl What {
         }
     }
 
-    /// Returns true if metrics, pages and Events show the conflict. Any other is only logged.
-    pub fn is_shown(self) -> bool {
+    /// Returns true if each conflict in this state is shown.
+    pub(super) fn is_shown(self) -> bool {
         (Self::FIRST_SHOWN..=Self::LAST_SHOWN).contains(&self)
     }
 
@@ -149,6 +149,8 @@ pub enum Event {
     Sighted(Sight),
     /// The counts, the result of [`Command::Count`].
     Counted(Vec<Counted>),
+    /// The sort of an offender is known.
+    Named { key: VipKey, mac: MacAddr, answerer: Answerer },
     /// A MAC turned out to be a peer's.
     Recognised {
         /// The interface that it is seen through.
@@ -157,14 +159,20 @@ pub enum Event {
     },
     /// Probes have shown that an address in use is free now.
     Free(VipKey),
+    /// An address is free, for which only a proxy answers.
+    Proxied(VipKey),
     /// This node has no part in the VIP any more, or the VIP's interface has gone.
     Forgotten(VipKey),
+    /// This node does not hold the VIP any more.
+    Released(VipKey),
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Command {
     /// Announce the VIP, as often as the RFC allows.
     Defend(VipKey),
+    /// Request a held VIP: a peer that still has it answers.
+    Ask(VipKey),
     /// Read the program's counts; [`Event::Counted`] follows.
     Count,
     Report(Line),
@@ -183,6 +191,8 @@ pub struct Offender {
     pub first: Monotonic,
     pub last: Monotonic,
     pub claims: u64,
+    /// Its sort. None unless it answers for an address in use, and was asked.
+    pub answerer: Option<Answerer>,
 }
 
 /// A conflict about one VIP on one segment.
@@ -200,6 +210,15 @@ pub struct Conflict {
     /// True if hosts take part that are not listed.
     pub more: bool,
     pub defences: u64,
+    /// True while a peer's claims on a VIP that this node holds go on: two hosts answer.
+    pub doubled: bool,
+}
+
+impl Conflict {
+    /// Returns true if metrics, pages and Events show the conflict. Any other is only logged.
+    pub fn is_shown(&self) -> bool {
+        self.what.is_shown() || self.doubled
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,6 +226,7 @@ pub enum End {
     Quiet,
     Recognised,
     Free,
+    Proxied,
     Forgotten,
     Turned,
 }
@@ -217,6 +237,7 @@ impl End {
             Self::Quiet => "no claims any more",
             Self::Recognised => "the offender is a peer",
             Self::Free => "the address is free",
+            Self::Proxied => "only a proxy answers, for a host that does not answer itself",
             Self::Forgotten => "this node does not watch for it any more",
             Self::Turned => "this node is something else to the VIP now",
         }
@@ -234,6 +255,11 @@ pub enum Line {
         conflict: Conflict,
         mac: MacAddr,
     },
+    /// The sort of an offender is known.
+    Named {
+        conflict: Conflict,
+        mac: MacAddr,
+    },
     GoesOn {
         conflict: Conflict,
         /// Number of claims since the last line about the conflict.
@@ -242,6 +268,10 @@ pub enum Line {
     Ended {
         conflict: Conflict,
         why: End,
+    },
+    /// A peer's claims on a held VIP go on, so two hosts answer; or that is over.
+    Doubled {
+        conflict: Conflict,
     },
     /// More conflicts are open than the agent keeps.
     TooMany {
@@ -255,8 +285,11 @@ impl Line {
         match self {
             Self::Began { conflict, .. }
             | Self::NewOffender { conflict, .. }
+            | Self::Named { conflict, .. }
             | Self::GoesOn { conflict, .. }
-            | Self::Ended { conflict, .. } => conflict.what.is_shown(),
+            | Self::Ended { conflict, .. } => conflict.is_shown(),
+            // Its end too.
+            Self::Doubled { .. } => true,
             Self::TooMany { .. } => false,
         }
     }

@@ -61,6 +61,11 @@ impl ProbedAddress {
         }
     }
 
+    /// Returns the state of an address that is in use, and is probed often.
+    pub(super) fn in_use(mac: MacAddr, due: Monotonic) -> Self {
+        Self { conflicts: 1, rests: Some(mac), ..Self::new(Manner::OFTEN, due) }
+    }
+
     pub(super) fn turn(&self) -> Turn {
         match (self.conflicts, self.sent) {
             (0, _) => Turn::New,

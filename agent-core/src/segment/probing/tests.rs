@@ -11,6 +11,7 @@ const FAST: Settings = Settings {
     timing: Timing::Every(Duration::from_millis(200)),
     repeat: Some(Duration::from_mins(1)),
     rate: 5_000,
+    proxied: Proxied::Take,
 };
 const RFC: Settings = Settings { timing: Timing::Rfc5227, ..FAST };
 

@@ -129,7 +129,8 @@ fn blindness_is_found_within_five_seconds_also_after_a_change_in_the_middle_of_a
     let mut proving = begun(Proof::Unproven);
     let mut view = view();
     view.interfaces.get_mut(&1).expect("eth1").carrier = false;
-    assert_eq!(proving.on_event(observed(stack_of(&view)), at(0)), [], "one socket at a time");
+    let anew = [Anew { segment: SEGMENT }];
+    assert_eq!(proving.on_event(observed(stack_of(&view)), at(0)), anew, "one socket at a time");
     assert_eq!(end(&mut proving, UNSEEN, 1), [Listen { segment: SEGMENT, round: 2 }], "of the old stack");
     assert_eq!(end(&mut proving, UNSEEN, 2), [Listen { segment: SEGMENT, round: 3 }]);
     assert_eq!(end(&mut proving, UNSEEN, 3), [found(Proof::Unproven, Proof::Blind, UNSEEN)]);
@@ -222,10 +223,26 @@ fn a_segment_without_carrier_waits_for_it_and_keeps_its_finding() {
     end(&mut proving, SEES, 1);
     let mut dark = view();
     dark.interfaces.get_mut(&SEGMENT).expect("vlan0").carrier = false;
-    assert_eq!(proving.on_event(observed(stack_of(&dark)), at(2)), []);
+    assert_eq!(proving.on_event(observed(stack_of(&dark)), at(2)), [Anew { segment: SEGMENT }]);
     assert_eq!((proving.next_deadline(), proving.proof(SEGMENT)), (None, Proof::Proven));
     let commands = proving.on_event(observed(stack_of(&view())), at(3));
-    assert_eq!(commands, [Listen { segment: SEGMENT, round: 2 }]);
+    assert_eq!(commands, [Anew { segment: SEGMENT }, Listen { segment: SEGMENT, round: 2 }]);
+}
+
+#[test]
+fn a_round_begins_when_the_proof_of_the_way_out_wants_it_and_none_beside_another() {
+    let mut proving = begun(Proof::Unproven);
+    proving.want(SEGMENT, Some(at(0)));
+    assert_eq!(proving.on_event(Event::Tick, at(0)), [], "one is under way");
+    end(&mut proving, SEES, LATER);
+    assert_eq!(proving.rounds, 2, "the next one begins at once");
+    proving.want(SEGMENT, Some(at(LATER + 20)));
+    end(&mut proving, SEES, LATER + 1);
+    assert_eq!(proving.next_deadline(), Some(at(LATER + 20)));
+    assert_eq!(proving.on_event(Event::Tick, at(LATER + 20)), [Listen { segment: SEGMENT, round: 3 }]);
+    proving.want(SEGMENT, None);
+    end(&mut proving, SEES, LATER + 21);
+    assert_eq!(proving.next_deadline(), Some(at(LATER + 21) + PROVEN_FOR), "as without it");
 }
 
 #[test]
@@ -389,7 +406,7 @@ proptest! {
                         prop_assert!(last.receives());
                         open = Some(round);
                     }
-                    HeardAgain { .. } => {}
+                    HeardAgain { .. } | Anew { .. } => {}
                     Found { from, to, received, .. } => {
                         prop_assert_eq!(from, recorded);
                         recorded = to;

@@ -28,6 +28,7 @@ use crate::{
             host_network::name_servers,
             netlink::Exchange,
             packet::Announcer as Packets,
+            statements::Statements,
         },
     },
 };
@@ -108,7 +109,10 @@ impl EventLoop {
         outer: Outer,
         endpoints: OpenEndpoints,
     ) -> Result<Self, RunError> {
-        let Opened { plane, inputs, network, is_fresh } = opened;
+        let Opened { plane, mut inputs, network, is_fresh } = opened;
+        if let Source::File(_) = source {
+            inputs.statements = Some(Statements::open()?);
+        }
         let maps = plane.maps();
         let start = Start {
             config,

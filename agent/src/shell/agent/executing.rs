@@ -3,23 +3,28 @@
 mod maps;
 mod sending;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    net::IpAddr,
+};
 
 use tracing::{debug, error, warn};
-use vipward_common::{DeadlineState, LeaseDeadline, Role, VipKey};
+use vipward_common::{DeadlineState, LeaseDeadline, MacAddr, Role, VipKey};
 use vipward_core::{
     agent::{Effect, Input, Listened, Outcome},
     segment::{
+        confirming::Answerer,
         frame::Frame,
+        inquiry::Question,
         proving::{MOST_ASKED, targets},
     },
 };
 
-use self::sending::SharedState;
+use self::sending::{SharedState, sender_of_probes};
 use super::{
     error::{RunError, system},
     event_loop::EventLoop,
-    rounds::{Report, Round},
+    rounds::{OfOther, Report, Round},
     timing::now,
 };
 use crate::shell::{
@@ -29,6 +34,8 @@ use crate::shell::{
         groups::{self, GroupsError},
         netlink::{Exchange, neighbours},
         packet::nonce,
+        segment::SegmentError,
+        telling::Asking,
     },
     logging::errors::chain,
 };
@@ -76,16 +83,35 @@ impl EventLoop {
                 outcome = self.announce(command, is_taken_back, shared_state);
             }
             Effect::Probe(key) => outcome = (!self.probe(key, None)).then_some(Outcome::NotSent(key)),
+            Effect::AskHost { key, mac } => {
+                outcome = (!self.ask_host(key, mac)).then_some(Outcome::NotSent(key));
+            }
+            Effect::TellApart { key, mac } => self.tell_apart(key, mac).await,
             Effect::Count => outcome = self.count(),
             Effect::Cluster(effect) => {
                 let Some(cluster) = self.outer.cluster() else { return Ok(None) };
                 return Ok(cluster.carry_out(effect, &mut self.plane)?.map(Input::Cluster));
             }
             Effect::SetDeadline(lease_deadline) => self.plane.maps_mut().set_deadline(&lease_deadline)?,
-            Effect::PutProof(ifindex, proof) => self.plane.maps_mut().put_proof(ifindex, proof)?,
+            Effect::PutProof(ifindex, proof) => {
+                let twin = self.agent.twin(ifindex);
+                self.plane.maps_mut().put_findings(ifindex, proof, twin)?;
+            }
+            Effect::PutTwin(ifindex, twin) => {
+                let proof = self.agent.proof(ifindex);
+                self.plane.maps_mut().put_findings(ifindex, proof, twin)?;
+            }
+            Effect::PutFault(key, fault) => self.plane.maps_mut().put_fault(&key, fault)?,
             Effect::ShowPort(key) => _ = self.probe(key, None),
             Effect::ProbeHeld { key, is_taken_back } => self.probe_held(key, is_taken_back, shared_state),
-            Effect::Listen { segment, round, peers } => self.listen(segment, round, peers).await?,
+            Effect::AskAs { segment, round, host, mac, vips, own } => {
+                let sent = self.ask_as((segment, host, mac), vips, own, shared_state);
+                outcome = Some(Outcome::Asked { segment, round, host, sent });
+            }
+            Effect::State { ifindex, to, holds } => self.state_holds((ifindex, to), holds, shared_state),
+            Effect::Listen { segment, round, peers, questions } => {
+                self.listen((segment, round), peers, questions).await?;
+            }
             Effect::Problems(problems) => self.log.problems(problems),
             Effect::Log(line) => self.log.line(&line, &self.agent, &self.metrics, now()?),
             Effect::Withdraw => self.withdraw().await?,
@@ -120,9 +146,9 @@ impl EventLoop {
 
     async fn listen(
         &mut self,
-        segment: u32,
-        number: u64,
-        peers: Vec<std::net::IpAddr>,
+        (segment, number): (u32, u64),
+        peers: Vec<IpAddr>,
+        asked: Vec<Question>,
     ) -> Result<(), RunError> {
         let view = self.agent.view();
         let Some(interface) = view.interfaces.get(&segment) else { return Ok(()) };
@@ -142,21 +168,56 @@ impl EventLoop {
                 }
             }
         }
+        for holder in asked.iter().map(|question| question.host) {
+            if !targets.contains(&holder) {
+                targets.push(holder);
+            }
+        }
         let is_vip = |address| role(address).is_some();
-        let question =
-            |address| Frame::question(interface.mac, interface.source_for(address, is_vip), address, nonce());
+        let source = |address| interface.source_for(address, is_vip);
+        // Without an address of its own, this host cannot ask by unicast.
+        let of_others = asked.into_iter().filter_map(|Question { vip, mac, .. }| {
+            let own = source(vip)?;
+            let by_unicast = Frame::question_to(mac, interface.mac, own, vip)?;
+            let questions = [Frame::question(interface.mac, Some(own), vip, nonce()), by_unicast];
+            Some((vip, OfOther { mac, own, questions }))
+        });
+        let of_others = of_others.collect();
+        let sources = targets.iter().map(|to| source(*to).unwrap_or(sender_of_probes(*to))).collect();
+        let question = |address| Frame::question(interface.mac, source(address), address, nonce());
         let questions = targets.into_iter().map(question).collect();
         let round = Round {
             segment,
             number,
             interface: interface.name.clone(),
             own: interface.mac,
-            heard: self.inputs.hears(),
+            news: self.inputs.news(),
             questions,
+            sources,
+            of_others,
             counted: maps.received(segment)?,
         };
         self.inputs.rounds.spawn(round.run());
         Ok(())
+    }
+
+    /// Begins to tell a host from a router.
+    async fn tell_apart(&mut self, key: VipKey, mac: MacAddr) {
+        let used = neighbours(key.ifindex).await.unwrap_or_default();
+        let is_vip =
+            |address| !matches!(self.plane.maps().entry(&VipKey::new(key.ifindex, address)), Ok(None));
+        let asking = Asking::of(self.agent.view(), key, mac, &used, is_vip);
+        let telling = async move {
+            let answerer = match asking {
+                Some(asking) => asking.run().await,
+                None => Ok(Answerer::Proxy),
+            };
+            let failed =
+                |error: &SegmentError| debug!(error = chain(error), "the host cannot be told from a router");
+            // As if no request had been answered.
+            (key, mac, answerer.inspect_err(failed).unwrap_or(Answerer::Proxy))
+        };
+        self.inputs.tellings.spawn(telling);
     }
 
     /// Removes everything. Ends the lease deadline first, so that no VIP is answered for even if a
@@ -183,8 +244,10 @@ impl EventLoop {
 /// Returns the result of a round of listening, with the requested VIPs for which the program answers
 /// now.
 pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunError> {
-    let Report { segment, number: round, counted_before, frames, first, .. } = *report;
-    let counted = maps.received(segment)?.wrapping_sub(counted_before);
+    let Report { segment, number: round, counted_before, frames, first, .. } = report;
+    let (segment, round, frames) = (*segment, *round, *frames);
+    let twin = report.own.twin();
+    let counted = maps.received(segment)?.wrapping_sub(*counted_before);
     let now_ns = clock_ns()?;
     let mut answered = BTreeSet::new();
     if maps.lease_deadline_state(now_ns)? == DeadlineState::Valid {
@@ -196,8 +259,10 @@ pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunErro
             }
         }
     }
-    debug!(segment, round, frames, counted, ?first, ?answered, "a round of listening has ended");
-    Ok(Listened { segment, round, frames, counted, answered })
+    let egress = report.egress.clone();
+    debug!(segment, round, frames, counted, ?first, ?answered, ?egress, "a round of listening has ended");
+    let of_others = report.of_others.clone();
+    Ok(Listened { segment, round, frames, counted, answered, egress, of_others, twin })
 }
 
 fn clock_ns() -> Result<u64, RunError> {

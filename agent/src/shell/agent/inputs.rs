@@ -13,16 +13,20 @@ use tokio::{
     task::JoinSet,
 };
 use tracing::error;
-use vipward_common::Event;
-use vipward_core::{agent::Changed, base::time::Monotonic};
+use vipward_common::{Event, MacAddr, VipKey};
+use vipward_core::{
+    agent::{Changed, Stated},
+    base::time::Monotonic,
+    segment::confirming::Answerer,
+};
 
 use self::timer::Timer;
 use super::{
     error::{RunError, system},
-    rounds::Report,
+    rounds::{News, Report},
     timing::now,
 };
-use crate::shell::kernel::{bpf::DataPlane, netlink::Netlink};
+use crate::shell::kernel::{bpf::DataPlane, netlink::Netlink, statements::Statements};
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
 
@@ -35,8 +39,11 @@ pub(super) enum Received {
     Events(Vec<Event>),
     /// A round of listening on a segment has ended.
     Round(Report),
-    /// The first frame of another host has come in a round on this segment.
-    Heard(u32),
+    /// A host was told from a router.
+    Told(VipKey, MacAddr, Answerer),
+    /// Statements of hosts about the VIPs that they hold.
+    Stated(Vec<Stated>),
+    News(News),
     /// An input without consequences.
     Nothing,
 }
@@ -51,8 +58,12 @@ pub(super) struct Inputs {
     interrupt: Signal,
     /// Rounds of listening on segments.
     pub(super) rounds: JoinSet<Report>,
-    /// The segments on which a round has received a frame of another host, with the end that the rounds send to.
-    heard: (mpsc::UnboundedSender<u32>, mpsc::UnboundedReceiver<u32>),
+    /// Requests by unicast, to tell hosts from routers.
+    pub(super) tellings: JoinSet<(VipKey, MacAddr, Answerer)>,
+    /// The news of the rounds, with the end that they send to.
+    news: (mpsc::UnboundedSender<News>, mpsc::UnboundedReceiver<News>),
+    /// The statements of peers, for an agent of a file.
+    pub(super) statements: Option<Statements>,
     /// True if events were the last input although a deadline had come.
     put_off: bool,
 }
@@ -69,14 +80,16 @@ impl Inputs {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             rounds: JoinSet::new(),
-            heard: mpsc::unbounded_channel(),
+            tellings: JoinSet::new(),
+            news: mpsc::unbounded_channel(),
+            statements: None,
             put_off: false,
         })
     }
 
-    /// Returns where a round sends its segment when it has received a frame of another host.
-    pub(super) fn hears(&self) -> mpsc::UnboundedSender<u32> {
-        self.heard.0.clone()
+    /// Returns where a round sends its news.
+    pub(super) fn news(&self) -> mpsc::UnboundedSender<News> {
+        self.news.0.clone()
     }
 
     /// Waits for one input, until the deadline. Cancel-safe.
@@ -106,9 +119,13 @@ impl Inputs {
                 ready.clear_ready();
                 Ok(Received::Events(events))
             }
-            Some(segment) = self.heard.1.recv() => Ok(Received::Heard(segment)),
+            Some(news) = self.news.1.recv() => Ok(Received::News(news)),
             // A round that has failed ends when its time is over.
             Some(ended) = self.rounds.join_next() => Ok(ended.map_or(Received::Nothing, Received::Round)),
+            Some(ended) = self.tellings.join_next() => {
+                Ok(ended.map_or(Received::Nothing, |(key, mac, answerer)| Received::Told(key, mac, answerer)))
+            }
+            stated = stated(&mut self.statements) => Ok(Received::Stated(stated)),
             ready = readable(&mut self.claims) => ready.map(|()| Received::Nothing),
         }
     }
@@ -140,6 +157,14 @@ fn claim_log(plane: &mut DataPlane) -> Result<AsyncFd<Logger>, RunError> {
         source: io::Error::other(error),
     })?;
     registered(logger).map_err(system("wait for the program's log"))
+}
+
+/// Waits for statements. Never resolves where none are received.
+async fn stated(statements: &mut Option<Statements>) -> Vec<Stated> {
+    match statements {
+        Some(statements) => statements.receive().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Passes on the program's log. Never resolves while there is none.

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, net::IpAddr, path::Path};
 use tracing::{debug, error, info, warn};
 use vipward_common::{
     MacAddr, OPER_REQUEST, Proof, TYPE_ADVERTISEMENT, TYPE_REDIRECT, TYPE_ROUTER_SOLICITATION,
-    TYPE_SOLICITATION, VipEntry,
+    TYPE_SOLICITATION, Twin, VipEntry, VipFault,
 };
 use vipward_core::{
     agent::{Agent, Line, segment::Note},
@@ -20,8 +20,11 @@ use vipward_core::{
     records::NodeName,
     reports::refusals,
     segment::{
+        confirming::Answerer,
         conflict::{self, Conflict, Offender, Right, Sight, What},
+        own_frames,
         proving::Received,
+        rivals::Yield,
     },
 };
 
@@ -42,6 +45,8 @@ const MOST_GAINS: u32 = 8;
 const UNREAD: &str = "failed to read the kernel's state back; trying again";
 const NO_HOLDER: &str = "no node can hold the VIP";
 const ANOTHER: &str = "another MAC claims the VIP";
+const DOUBLED: &str = "doubled: a peer answers for a VIP that this node holds, so both answer";
+const ALONE: &str = "no longer doubled: no peer answers for the VIP";
 const GOES_ON: &str = "claims go on";
 const OVER: &str = "claims are over";
 const TOO_MANY: &str = "claims not listed: too many conflicts are open";
@@ -140,7 +145,9 @@ impl Log {
             Line::Stale(changes) => stale(changes, agent),
             Line::Silences(begun, over) => silences(begun, over),
             Line::Conflict(line) => {
-                if self.conflicts.admits(message(line), now) {
+                // A note says what is named.
+                let is_named = matches!(**line, conflict::Line::Named { .. });
+                if !is_named && self.conflicts.admits(message(line), now) {
                     conflict(line, agent.view());
                 }
                 if line.is_shown() {
@@ -156,6 +163,11 @@ impl Log {
             Line::Proof { segment, from, to, received } => {
                 proof(&agent.view().name_of(*segment), from.name(), *to, received);
             }
+            Line::Egress { segment, begun, over, host } => {
+                egress(&agent.view().name_of(*segment), begun, over, *host);
+            }
+            Line::Unreached(found) => found.iter().for_each(unreached),
+            Line::Twin { segment, from, to } => twin(&agent.view().name_of(*segment), *from, *to),
             Line::HeardAgain(segment) => {
                 let interface = agent.view().name_of(*segment);
                 info!(interface, "hosts are heard on the interface; its VIPs are announced and probed");
@@ -322,12 +334,31 @@ fn segment(note: &Note, agent: &Agent, now: Monotonic) {
                 "no other host was heard since the link came up, so no answer to a probe proves nothing; new VIPs wait"
             );
         }
+        Note::Yields(Yield { key, to, own, other }) => {
+            let (own_ms, other_ms) = (own.0, other.0);
+            warn!(
+                vip = %key.addr,
+                interface = %agent.view().name_of(key.ifindex),
+                mac = %to,
+                own_ms,
+                other_ms,
+                "a peer has held the VIP for longer, and this node yields it"
+            );
+        }
         Note::InUse { vip, mac, conflicts: _, again: _, is_late: true } => {
             warn!(%vip, %mac, "a host answered late: its address was in use, and the VIP is given back");
         }
         Note::InUse { vip, mac, conflicts, again, is_late: false } => {
             let again_ms = millis(again.saturating_since(now));
             debug!(%vip, %mac, conflicts, again_ms, "the address is in use");
+        }
+        Note::Answerer { vip, mac, answerer: Answerer::Proxy, takes: true } => {
+            let vendor = vipward_vendors::of(mac);
+            warn!(%vip, %mac, %vendor, "the VIP is taken: {} (probe.proxied)", Answerer::Proxy.says());
+        }
+        Note::Answerer { vip, mac, answerer, takes: _ } => {
+            let remedy = answerer.remedy();
+            warn!(%vip, %mac, sort = answerer.name(), remedy, "the VIP waits: {}", answerer.says());
         }
     }
 }
@@ -342,6 +373,43 @@ fn proxy(news: News) {
         }
         News::TooMany => warn!("too many healthCheckNodePorts for a Lease; EndpointSlices alone decide"),
         News::Fits => info!("the healthCheckNodePorts fit into a Lease again"),
+    }
+}
+
+/// Logs the VIPs from which the network drops the frames, and those from which it no longer does.
+fn egress(interface: &str, begun: &[IpAddr], over: &[IpAddr], host: Option<IpAddr>) {
+    let host = host.map(|host| host.to_string());
+    if let Some(first) = begun.first() {
+        error!(
+            interface,
+            vips = begun.len(),
+            %first,
+            host,
+            "unheard: a host answers this host's own address and none of these VIPs; the network drops what this \
+             host sends from them"
+        );
+    }
+    if let Some(first) = over.first() {
+        info!(interface, vips = over.len(), %first, host, "the network takes what this host sends from the VIPs");
+    }
+}
+
+/// Logs a fault of a held VIP that another node found, or its end.
+fn unreached((vip, fault): &(IpAddr, Option<VipFault>)) {
+    if let Some(fault) = fault {
+        error!(%vip, fault = fault.name(), "another node asks for the VIP in vain");
+    } else {
+        info!(%vip, "another node asks for the VIP and gets answers again");
+    }
+}
+
+/// Logs a finding why frames with this host's own MAC come in.
+fn twin(interface: &str, from: Twin, to: Twin) {
+    match own_frames::in_words(to) {
+        Some(words) => error!(interface, "{words}"),
+        None => {
+            info!(interface, before = ?from, "no frames with this host's own MAC come from the network any more");
+        }
     }
 }
 
@@ -377,7 +445,9 @@ fn message(line: &conflict::Line) -> Trouble {
     match line {
         conflict::Line::Began { sight, .. } => Trouble::Is(beginning(sight)),
         conflict::Line::NewOffender { .. } => Trouble::Is(ANOTHER),
-        conflict::Line::GoesOn { .. } => Trouble::Is(GOES_ON),
+        conflict::Line::GoesOn { .. } | conflict::Line::Named { .. } => Trouble::Is(GOES_ON),
+        conflict::Line::Doubled { conflict } if conflict.doubled => Trouble::Is(DOUBLED),
+        conflict::Line::Doubled { .. } => Trouble::Over(ALONE),
         conflict::Line::Ended { .. } => Trouble::Over(OVER),
         conflict::Line::TooMany { .. } => Trouble::Is(TOO_MANY),
     }
@@ -387,7 +457,7 @@ fn conflict(line: &conflict::Line, view: &NetView) {
     match line {
         conflict::Line::Began { conflict, sight } => {
             let Sight { mac, source, oper, times: claims, at, .. } = *sight;
-            let offender = Offender { mac, source, oper, first: at, last: at, claims };
+            let offender = Offender { mac, source, oper, first: at, last: at, claims, answerer: None };
             warn_of(conflict, &offender, view, beginning(sight));
         }
         conflict::Line::NewOffender { conflict, mac } => {
@@ -395,6 +465,7 @@ fn conflict(line: &conflict::Line, view: &NetView) {
                 warn_of(conflict, offender, view, ANOTHER);
             }
         }
+        conflict::Line::Named { .. } => {}
         conflict::Line::GoesOn { conflict, times } => warn!(
             kind = conflict.what.kind(),
             what = conflict.what.name(),
@@ -418,6 +489,19 @@ fn conflict(line: &conflict::Line, view: &NetView) {
             macs = macs(conflict),
             cause = why.name(),
             "{OVER}"
+        ),
+        conflict::Line::Doubled { conflict } if conflict.doubled => {
+            for offender in &conflict.offenders {
+                warn_of(conflict, offender, view, DOUBLED);
+            }
+        }
+        conflict::Line::Doubled { conflict } => info!(
+            kind = conflict.what.kind(),
+            vip = %conflict.key.addr,
+            interface = %view.name_of(conflict.key.ifindex),
+            vlan = view.vlan_of(conflict.key.ifindex),
+            macs = macs(conflict),
+            "{ALONE}"
         ),
         conflict::Line::TooMany { times } => warn!(times, "{TOO_MANY}"),
     }

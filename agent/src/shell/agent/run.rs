@@ -13,6 +13,7 @@ use super::{
     event_loop::{EventLoop, Outer},
     executing::listened,
     inputs::Received,
+    rounds::News,
     timing::now,
 };
 use crate::shell::endpoints::Question;
@@ -100,7 +101,19 @@ impl EventLoop {
                 let listened = listened(self.plane.maps(), &report)?;
                 self.step(Input::Listened(listened)).await?;
             }
-            Received::Heard(segment) => self.step(Input::Heard(segment)).await?,
+            Received::Told(key, mac, answerer) => self.step(Input::Told { key, mac, answerer }).await?,
+            Received::Stated(all) => {
+                for stated in all {
+                    self.step(Input::Stated(stated)).await?;
+                }
+            }
+            Received::News(News::Heard(segment)) => self.step(Input::Heard(segment)).await?,
+            Received::News(News::Answered { segment, round, host, mac, own }) => {
+                self.step(Input::Answered { segment, round, host, mac, own }).await?;
+            }
+            Received::News(News::Halfway { segment, round, heard }) => {
+                self.step(Input::Halfway { segment, round, heard }).await?;
+            }
             Received::Nothing => {}
         }
         Ok(())

@@ -6,7 +6,10 @@ use vipward_core::{
     base::time::Monotonic,
     diagnosis::doctor::WireReport,
     host::net::Interface,
-    segment::conflict::{Conflict, Offender},
+    segment::{
+        confirming::Answerer,
+        conflict::{Conflict, Offender},
+    },
 };
 
 use super::{
@@ -141,6 +144,7 @@ impl EventLoop {
                 "vendor": vipward_vendors::of(offender.mac).to_string(),
                 "eth_source": offender.source.to_string(),
                 "claims": offender.claims,
+                "sort": offender.answerer.map(Answerer::name),
                 "first_seconds_ago": ago(offender.first),
                 "last_seconds_ago": ago(offender.last),
             })

@@ -138,6 +138,7 @@ async fn nic(ifindex: u32, name: &str, lower: Fact<Lower>) -> Nic {
         vlan_offload: ethtool::takes_tags_off(name).into(),
         gro: ethtool::gro(name).into(),
         mtu_bytes: lower.as_ref().and_then(mtu),
+        wireless: files::wireless(name).into(),
         conf: conf(name).into(),
         conf_v6: files::conf_v6(name).into(),
         mld_queries: files::mld_queries(name).into(),

@@ -4,7 +4,7 @@ use std::fmt;
 
 use comfy_table::{ContentArrangement, Table, presets::NOTHING};
 
-use vipward_core::{base::legible::Excerpt, host::answering::Part};
+use vipward_core::{base::legible::Excerpt, diagnosis::pinned::VipStatus, host::answering::Answering};
 
 /// Largest number of characters of a cell or a line.
 const MOST: usize = 4_096;
@@ -48,12 +48,17 @@ pub(crate) fn or_dash(value: Option<&impl ToString>) -> String {
     value.map_or_else(|| "-".to_owned(), ToString::to_string)
 }
 
-/// Returns a cell that shows whether this node answers for a VIP. If it holds the VIP and does not
-/// answer, the cell has the reason.
-pub(crate) fn answering(part: Part) -> String {
-    match part.silence() {
-        Some(why) => format!("no: {}", why.name()),
-        None => yes(part.is_answering()),
+/// Returns a cell that shows whether this node answers for a VIP, or the reason why it has the VIP and
+/// does not.
+pub(crate) fn answering(vip: &VipStatus) -> String {
+    match (vip.answers, vip.part.silent_because()) {
+        (Answering::Yes | Answering::Unproven | Answering::No, _) | (Answering::Silent, None) => {
+            vip.answers.name().to_owned()
+        }
+        (Answering::Blind | Answering::Failing(_) | Answering::Doubled, _) => {
+            format!("no: {}", vip.answers.name())
+        }
+        (Answering::Silent, Some(why)) => format!("no: {why}"),
     }
 }
 

@@ -1,20 +1,25 @@
 //! The packet socket: sends announcements and probes.
 //!
-//! All frames are [`Frame`]s to a group, from the interface's MAC (RFC 5227, 1.1 and 2.3; RFC 4861,
-//! 7.2.6; RFC 9131):
+//! All frames are [`Frame`]s from the interface's MAC, and but for the last to a group (RFC 5227, 1.1 and
+//! 2.3; RFC 4861, 7.2.6; RFC 9131):
 //!
 //! ```text
 //! IPv4                        oper          sha  spa      tha  tpa
 //! announcement, request form  1 (request)   mac  VIP      0    VIP
 //! announcement, reply form    2 (reply)     mac  VIP      mac  VIP
 //! probe                       1 (request)   mac  0.0.0.0  0    VIP
+//! question to a host          1 (request)   mac  VIP      0    host
 //!
 //! IPv6                        type                 source  destination       target  option
 //! announcement to all nodes   136 (advertisement)  VIP     ff02::1           VIP     mac
 //! announcement to routers     136 (advertisement)  VIP     ff02::2           VIP     mac
 //! probe                       135 (solicitation)   ::      solicited-node    VIP     nonce
 //! question                    135 (solicitation)   own     solicited-node    VIP     mac
+//! question to a host          135 (solicitation)   VIP     that host         host    mac
 //! ```
+//!
+//! A question to one host goes to its MAC. In IPv6 it goes to the VIP (RFC 4861, 7.3.1), in IPv4 it has an own
+//! address as spa, or zero without one.
 
 use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -22,7 +27,13 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{AddressFamily, LinkAddr, MsgFlags, SockFlag, SockType, SockaddrLike, sendto, socket};
 use vipward_common::{MacAddr, ND_FRAME_LEN};
-use vipward_core::segment::frame::{Frame, Nonce};
+use vipward_core::segment::{
+    frame::{Frame, Nonce},
+    rivals::{
+        Hold,
+        statement::{self, ETHERTYPE},
+    },
+};
 
 #[cfg(test)]
 mod tests;
@@ -36,7 +47,7 @@ pub enum PacketError {
     Open(#[source] Errno),
     #[error("failed to {what} {vip} on the interface with index {ifindex}")]
     Send {
-        /// `announce` or `probe for`.
+        /// `announce`, `probe for` or `ask as`.
         what: &'static str,
         vip: IpAddr,
         ifindex: u32,
@@ -103,6 +114,12 @@ impl Announcer {
         sent.map_err(|source| PacketError::Send { what: "announce", vip, ifindex, source })
     }
 
+    /// Sends a statement about VIPs that this node holds to the peer with the MAC `to`. Never blocks.
+    pub fn state(&self, ifindex: u32, to: MacAddr, mac: MacAddr, holds: &[Hold]) -> Result<(), Errno> {
+        let frame = statement::write(to, mac, holds);
+        sendto(self.socket.as_raw_fd(), &frame, &address(ifindex, ETHERTYPE), MsgFlags::empty()).map(drop)
+    }
+
     /// Sends one request for `vip` from `mac`. Without a `source` it is a probe (RFC 5227, 2.1.1; RFC
     /// 4862, 5.4.2). Never blocks.
     pub fn probe(
@@ -112,8 +129,26 @@ impl Announcer {
         vip: IpAddr,
         source: Option<IpAddr>,
     ) -> Result<(), PacketError> {
-        let sent = send(&self.socket, ifindex, &Frame::question(mac, source, vip, nonce()));
+        self.ask(ifindex, vip, &Frame::question(mac, source, vip, nonce()))
+    }
+
+    /// Sends a request for `vip`. Never blocks.
+    pub fn ask(&self, ifindex: u32, vip: IpAddr, question: &Frame) -> Result<(), PacketError> {
+        let sent = send(&self.socket, ifindex, question);
         sent.map_err(|source| PacketError::Send { what: "probe for", vip, ifindex, source })
+    }
+
+    /// Sends one request for `host` from `vip` at `mac`, to the host's MAC alone. Never blocks.
+    pub fn question_to(
+        &self,
+        ifindex: u32,
+        (to, host): (MacAddr, IpAddr),
+        mac: MacAddr,
+        vip: IpAddr,
+    ) -> Result<(), PacketError> {
+        let Some(frame) = Frame::question_to(to, mac, vip, host) else { return Ok(()) };
+        let sent = send(&self.socket, ifindex, &frame);
+        sent.map_err(|source| PacketError::Send { what: "ask as", vip, ifindex, source })
     }
 }
 

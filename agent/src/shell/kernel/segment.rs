@@ -12,7 +12,7 @@ use std::{
 
 use nix::{
     errno::Errno,
-    sys::socket::{MsgFlags, SockType, bind, recv},
+    sys::socket::{LinkAddr, SockType, bind, recvfrom},
 };
 use tokio::io::{Interest, unix::AsyncFd};
 use vipward_common::{
@@ -25,6 +25,8 @@ use super::packet::{address, open, send};
 #[cfg(test)]
 mod tests;
 
+/// The protocol of all frames, those that go out too (`ETH_P_ALL`).
+const ETHERTYPE_ALL: u16 = 3;
 /// The longest frame that is read in whole, which a valid message must be.
 const LONGEST: usize = 2_048;
 /// Events that wake the receiver. An interface that goes down is an error, without data to read.
@@ -64,6 +66,8 @@ pub enum Receiving {
     Arp,
     /// Neighbour Discovery for this host or for groups.
     Nd,
+    /// ARP and Neighbour Discovery to groups from this MAC, in both directions.
+    From(MacAddr),
 }
 
 impl Receiving {
@@ -71,6 +75,7 @@ impl Receiving {
         match self {
             Self::About(IpAddr::V4(_)) | Self::Arp => ETHERTYPE_ARP,
             Self::About(IpAddr::V6(_)) | Self::Nd => ETHERTYPE_IPV6,
+            Self::From(_) => ETHERTYPE_ALL,
         }
     }
 }
@@ -109,18 +114,45 @@ impl Segment {
             .map_err(|source| SegmentError::Send { interface: self.interface.clone(), source })
     }
 
+    /// Returns true if the socket had no room for a frame, since it was opened or asked last.
+    pub fn has_lost(&self) -> Result<bool, SegmentError> {
+        let mut lost = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+        let mut length = libc::socklen_t::try_from(size_of_val(&lost)).expect("invariant: 8 bytes");
+        // SAFETY: the pointers are to a whole value that the kernel overwrites, and to its length.
+        let read = unsafe {
+            libc::getsockopt(
+                self.socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_STATISTICS,
+                (&raw mut lost).cast(),
+                &raw mut length,
+            )
+        };
+        Errno::result(read).map(|_| lost.tp_drops > 0).map_err(|error| SegmentError::Receive {
+            interface: self.interface.clone(),
+            source: error.into(),
+        })
+    }
+
     pub async fn receive(&self) -> Result<Frame, SegmentError> {
+        self.receive_both_ways().await.map(|(frame, _)| frame)
+    }
+
+    /// Receives a frame, with true if this host has sent it.
+    pub async fn receive_both_ways(&self) -> Result<(Frame, bool), SegmentError> {
         let read = || async {
             loop {
                 let mut ready = self.socket.ready(WOKEN_BY).await?;
                 let mut buffer = [0; LONGEST];
                 let received =
-                    ready.try_io(|socket| Ok(recv(socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?));
+                    ready.try_io(|socket| Ok(recvfrom::<LinkAddr>(socket.as_raw_fd(), &mut buffer)?));
                 match received {
-                    Ok(Ok(length)) => {
+                    Ok(Ok((length, from))) => {
                         // The frame may be too short, or no valid message.
                         if let Some(frame) = Frame::read(&buffer[..length]) {
-                            return Ok(frame);
+                            let is_outgoing =
+                                from.is_some_and(|from| from.as_ref().sll_pkttype == libc::PACKET_OUTGOING);
+                            return Ok((frame, is_outgoing));
                         }
                     }
                     Err(_) => {}
@@ -153,11 +185,37 @@ fn receive_only(socket: &OwnedFd, ifindex: u32, receiving: Receiving) -> io::Res
         load_word(beside(libc::SKF_AD_VLAN_TAG_PRESENT)),
         go_on_if_equal(0),
         drop_frame(),
-        step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, ETHERTYPE, 0, 0),
-        go_on_if_equal(receiving.ethertype().into()),
-        drop_frame(),
     ];
+    if receiving.ethertype() != ETHERTYPE_ALL {
+        program.extend([
+            step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, ETHERTYPE, 0, 0),
+            go_on_if_equal(receiving.ethertype().into()),
+            drop_frame(),
+        ]);
+    }
     match receiving {
+        Receiving::From(MacAddr(mac)) => {
+            let [high, low] = [[0, 1, 2, 3], [4, 5, 4, 5]].map(|at| u32::from_be_bytes(at.map(|at| mac[at])));
+            let (first, last) = (high, low & 0xffff);
+            let group = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+            program.extend([
+                load_word(6),
+                go_on_if_equal(first),
+                drop_frame(),
+                step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, 10, 0, 0),
+                go_on_if_equal(last),
+                drop_frame(),
+                load_byte(0),
+                step(group, 1, 1, 0),
+                drop_frame(),
+                step(libc::BPF_LD | libc::BPF_H | libc::BPF_ABS, ETHERTYPE, 0, 0),
+                // Past the steps for Neighbour Discovery.
+                step(JUMP_IF_EQUAL, ETHERTYPE_ARP.into(), 9, 0),
+                go_on_if_equal(ETHERTYPE_IPV6.into()),
+                drop_frame(),
+            ]);
+            program.extend(is_nd());
+        }
         Receiving::About(IpAddr::V4(address)) => program.extend([
             load_word(SPA),
             step(JUMP_IF_EQUAL, address.into(), 3, 0),

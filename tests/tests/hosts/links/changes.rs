@@ -1,6 +1,7 @@
 //! VIPs whose interface changes.
 
 use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use vipward_tests::{
@@ -12,6 +13,8 @@ use vipward_tests::{
 
 const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 0x77]);
 
+/// Longest time from the start of an agent to answers with a MAC that changed before.
+const CORRECTED_WITHIN: Duration = Duration::from_secs(5);
 /// Number of rounds for a taken VIP: one at once and five more.
 const ROUNDS: usize = 6;
 
@@ -62,6 +65,26 @@ fn entry_answers_and_announcements_follow_the_mac_of_the_interface() -> Result<(
     node.wait_until_answered(VIP, OTHER_MAC)?;
     assert_eq!(node.vip_status(VIP)?["mac"], OTHER_MAC.to_string());
     assert_eq!(node.agent.status()?["interfaces"][0]["mac"], OTHER_MAC.to_string());
+    Ok(())
+}
+
+#[test]
+fn an_agent_that_starts_after_a_change_of_mac_corrects_the_answers_at_once() -> Result<()> {
+    let mut node = Node::start("mac-while-dead", HOLDS_ONE)?;
+    node.wait_until_answered(VIP, NODE)?;
+    assert_eq!(node.client.resolve(VIP)?, NODE);
+    node.agent.kill9()?;
+    node.host.set_mac("eth0", OTHER_MAC)?;
+    assert_eq!(node.ask(VIP)?, Some(NODE), "the program cannot know");
+
+    let wire = Wire::open(&node.client, "eth0")?;
+    let began = Instant::now();
+    node.restart_agent()?;
+    wire.expect_arp(PATIENCE, "an announcement", announces(VIP, OTHER_MAC))?;
+    node.wait_until_answered(VIP, OTHER_MAC)?;
+    let took = began.elapsed();
+    assert!(took <= CORRECTED_WITHIN, "{took:?}");
+    println!("answered with the new MAC {took:?} after the start");
     Ok(())
 }
 

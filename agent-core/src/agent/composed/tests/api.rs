@@ -207,6 +207,8 @@ pub(super) fn lease(node: &str, wire: Option<Offer>) -> LeaseRecord {
         bound: Vec::new(),
         gateways: Vec::new(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     };
     LeaseRecord {
         node: node.into(),

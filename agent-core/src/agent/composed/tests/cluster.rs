@@ -194,7 +194,7 @@ fn answered(world: &mut World, host: u8, duration: Duration) -> Vec<String> {
     let (end, mut lines) = (world.now + duration, Vec::new());
     while world.now < end {
         lines.extend(world.after(ms(100)));
-        if lines.last().is_some_and(|line| line.starts_with("probe")) {
+        if lines.last().is_some_and(|line| line.starts_with("probe") || line.starts_with("ask host")) {
             lines.extend(world.event(host, EventKind::Sighted, unknown_host(1)));
         }
     }

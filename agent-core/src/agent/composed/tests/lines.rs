@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use vipward_common::{MacAddr, VipEntry};
+use vipward_common::{MacAddr, VipEntry, VipFault};
 
 use super::{effect::Line, segment::Note, *};
 use crate::{
@@ -65,6 +65,11 @@ pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
         Effect::ChangeGroup(groups::Command::Leave(it)) => format!("leave {}", it.group),
         Effect::SetDeadline(_) => "lease_deadline".to_owned(),
         Effect::PutProof(ifindex, proof) => format!("put proof {ifindex} {}", world::proof(*proof)),
+        Effect::PutFault(key, fault) => {
+            format!("put fault {} {}", named(key.addr), fault.map_or("none", VipFault::word))
+        }
+        Effect::AskAs { host, vips, .. } => format!("ask {host} as {}", all(vips)),
+        Effect::PutTwin(ifindex, twin) => format!("put twin {ifindex} {twin:?}"),
         Effect::AttachAgain(ifindex) => format!("attach again {ifindex}"),
         Effect::Announce { command: Announcement::Send { key, mac, round }, is_taken_back } => {
             let back = if *is_taken_back { ", taken back" } else { "" };
@@ -74,8 +79,12 @@ pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
             format!("repeat {} to {}", named(key.addr), short(*former))
         }
         Effect::Probe(key) => format!("probe {}", named(key.addr)),
+        Effect::AskHost { key, mac } => format!("ask host {} at {}", named(key.addr), short(*mac)),
+        Effect::TellApart { key, mac } => format!("tell apart {} at {}", named(key.addr), short(*mac)),
         Effect::ShowPort(key) => format!("port {}", named(key.addr)),
         Effect::ProbeHeld { key, .. } => format!("ask held {}", named(key.addr)),
+        // Each round has one; a test of two agents delivers them.
+        Effect::State { .. } => return None,
         Effect::Count => "count".to_owned(),
         Effect::Listen { segment, round, .. } => format!("listen {segment} round {round}"),
         Effect::Cluster(effect) => cluster(effect),
@@ -159,18 +168,38 @@ fn log(line: &Line, view: &NetView) -> String {
         Line::Conflict(line) => match &**line {
             conflict::Line::Began { conflict, .. } => format!("conflict {:?}", conflict.what),
             conflict::Line::NewOffender { .. } => "another offender".to_owned(),
+            conflict::Line::Named { .. } => "offender named".to_owned(),
             conflict::Line::GoesOn { .. } => "conflict goes on".to_owned(),
             conflict::Line::Ended { why, .. } => format!("conflict over {why:?}"),
+            conflict::Line::Doubled { conflict } if conflict.doubled => "doubled".to_owned(),
+            conflict::Line::Doubled { .. } => "no longer doubled".to_owned(),
             conflict::Line::TooMany { .. } => "too many conflicts".to_owned(),
         },
         Line::Segment(Note::FailedOver { ifindex, vips }) => {
             format!("{} failed over, {vips}", view.name_of(*ifindex))
         }
         Line::Segment(Note::AsksAboutYield(vip)) => format!("asks about {}", named(*vip)),
+        Line::Segment(Note::Answerer { vip, answerer, takes, .. }) => {
+            format!("{} answers for {}{}", answerer.name(), named(*vip), if *takes { ", takes" } else { "" })
+        }
+        Line::Segment(Note::Yields(settled)) => {
+            format!("yields {} to {}", named(settled.key.addr), short(settled.to))
+        }
         Line::Segment(Note::InUse { vip, is_late, .. }) => {
             format!("{} in use{}", named(*vip), if *is_late { ", late" } else { "" })
         }
         Line::Segment(Note::Unheard { ifindex, .. }) => format!("{} unheard", view.name_of(*ifindex)),
+        Line::Egress { begun, over, .. } => format!("unheard [{}], over [{}]", all(begun), all(over)),
+        Line::Unreached(found) => {
+            let all: Vec<_> = found
+                .iter()
+                .map(|(vip, fault)| {
+                    format!("{} {}", last_octet(*vip), fault.map_or("reached", |fault| fault.word()))
+                })
+                .collect();
+            format!("found by others: {}", all.join(", "))
+        }
+        Line::Twin { from, to, .. } => format!("twin {from:?} > {to:?}"),
         Line::HeardAgain(segment) => format!("{} heard again", view.name_of(*segment)),
         Line::TakesBack(vips) => format!("takes back {}", all(vips.keys())),
         Line::Proof { from, to, .. } => {

@@ -89,7 +89,7 @@ fn a_change_of_the_network() {
                 "write own 4 04, peer 09, 10 foreign ?, 100 foreign ?",
                 "log 10 none > foreign ?",
                 "log 100 none > foreign ?",
-                "listen 4 round 3",
+                "listen 4 round 5",
             ],
         ),
         (

@@ -85,8 +85,54 @@ fn an_address_that_a_peer_answers_for_waits_without_a_conflict_and_is_taken_when
         let lines = world.event(10, EventKind::Moved, PEER);
         assert_eq!(only(lines, "log"), expected, "the peer is reported once");
         assert_eq!(world.roles(), ["10 foreign ?"]);
+        assert_eq!(world.after_only(ms(1_050), "ask host"), ["ask host 10 at 09"]);
+        world.event(10, EventKind::Moved, PEER);
+        let answerer = crate::segment::confirming::Answerer::Host;
+        world.notify(Input::Told { key: key(10), mac: PEER, answerer });
     }
-    assert_eq!(world.after_only(ms(2_800), "log conflict|write 10"), ["write 10 held 01"]);
+    assert_eq!(world.after_only(ms(1_750), "log conflict|write 10"), ["write 10 held 01"]);
+}
+
+/// Lets time pass, in which a MAC answers probes for an address, and requests if it `is_alive`.
+fn answered(world: &mut World, host: u8, is_alive: bool, duration: Duration) -> Vec<String> {
+    let (end, mut lines) = (world.now + duration, Vec::new());
+    while world.now < end {
+        let new = world.after(ms(10));
+        let is_asked = |what: &str| new.iter().any(|line| line.starts_with(what));
+        if is_asked("probe") || is_alive && is_asked("ask host") {
+            lines.extend(world.event(host, EventKind::Sighted, unknown_host(1)));
+        }
+        lines.extend(new);
+    }
+    lines
+}
+
+#[test]
+fn an_address_that_a_proxy_alone_answers_for_is_taken_by_the_policy_and_a_living_hosts_is_not() {
+    let rows = [("take", false, true), ("take", true, false), ("wait", false, false), ("wait", true, false)];
+    for host in [10, 100] {
+        let address = vip(host);
+        for (policy, is_alive, is_taken) in rows {
+            let file = format!("vips: [{{address: \"{address}\"}}]\nprobe: {{proxied: {policy}}}\n");
+            let mut world = World::file(&file);
+            world.notify(Input::Begin);
+            let lines = answered(&mut world, host, is_alive, Duration::from_secs(8));
+            let held = format!("write {host} held 01");
+            assert_eq!(lines.contains(&held), is_taken, "{address}, {policy}, alive: {is_alive}: {lines:?}");
+            let named = only(lines, "log proxy|tell apart");
+            let expected = match (is_alive, is_taken) {
+                (true, _) => format!("tell apart {host} at 01"),
+                (false, true) => format!("log proxy answers for {host}, takes"),
+                (false, false) => format!("log proxy answers for {host}"),
+            };
+            assert_eq!(named.first(), Some(&expected), "{policy}");
+            let answerer = crate::segment::confirming::Answerer::Router;
+            let told = Input::Told { key: key(host), mac: unknown_host(1), answerer };
+            let told = only(world.notify(told), "log");
+            let router = [format!("log router answers for {host}"), "log offender named".to_owned()];
+            assert_eq!(told == router, is_alive, "{policy}: {told:?}");
+        }
+    }
 }
 
 #[test]
@@ -117,7 +163,8 @@ fn a_round_that_is_overdue_leaves_after_the_lease_deadline_has_moved_and_not_for
         if yielded {
             world.yield_to(10, PEER);
         }
-        let lines = only(world.notify(Input::Deadline), "lease_deadline|announce|write 10");
+        let lines = world.notify(Input::Deadline);
+        let lines = only(lines, "lease_deadline|announce 10 01 Taking|write 10");
         assert_eq!(lines, expected, "{yielded}");
     }
 }

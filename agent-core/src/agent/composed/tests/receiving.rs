@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use vipward_common::Proof;
+use vipward_common::{Proof, Twin};
 
 use super::{world::*, *};
 
@@ -15,7 +15,7 @@ type Received = (u32, u64, bool);
 
 impl World {
     /// Lets time pass until a round begins. Returns its number.
-    fn listening(&mut self) -> u64 {
+    pub(super) fn listening(&mut self) -> u64 {
         for _ in 0..NEXT.as_millis() / 100 {
             if let Some(round) = self.listening.take() {
                 return round;
@@ -27,8 +27,17 @@ impl World {
 
     fn listened(&mut self, round: u64, (frames, counted, asked): Received) -> Vec<String> {
         let answered = if asked { [vip(10)].into() } else { BTreeSet::new() };
-        let mut lines =
-            self.notify(Input::Listened(Listened { segment: ETH0, round, frames, counted, answered }));
+        let egress = egress::Result::default();
+        let mut lines = self.notify(Input::Listened(Listened {
+            segment: ETH0,
+            round,
+            frames,
+            counted,
+            answered,
+            egress,
+            of_others: BTreeMap::new(),
+            twin: self.twin,
+        }));
         lines.retain(|line| !line.starts_with("listen"));
         lines
     }
@@ -54,6 +63,24 @@ impl World {
         world.twice((3, 3, false));
         assert_eq!(world.agent.proof(ETH0), Proof::Proven);
         world
+    }
+}
+
+#[test]
+fn another_machine_with_the_own_mac_is_named_after_two_rounds() {
+    let named = ["put twin 3 Clone", "log twin None > Clone"];
+    let with_event = [named[0], named[1], "post Conflict"];
+    for (mut world, expected) in
+        [(World::running(VIPS, &[10]), &named[..]), (World::living(&[10], &[]), &with_event)]
+    {
+        (world.listening, world.twin) = (None, Twin::Clone);
+        let lines = only(world.twice((3, 3, false)), "put twin|log twin|post");
+        assert_eq!(lines[..expected.len()], *expected, "{lines:?}");
+        assert_eq!(world.agent.twin(ETH0), Twin::Clone);
+        assert_eq!(only(world.twice((3, 3, false)), "put twin|log twin|post"), [""; 0], "it is said once");
+        world.twin = Twin::None;
+        let over = only(world.twice((3, 3, false)), "put twin|log twin|post");
+        assert_eq!(over, ["put twin 3 None", "log twin Clone > None"]);
     }
 }
 

@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{EventKind, LeaseDeadline, MacAddr, Proof, Role, VipEntry, VipKey, Yield};
+use vipward_common::{
+    EventKind, LeaseDeadline, MacAddr, Offender, OffenderKey, Proof, Role, VipEntry, VipKey, Yield,
+};
 
 use super::fixtures::event_about;
 pub(super) use super::fixtures::{ETH0, PEER};
@@ -76,10 +78,14 @@ pub(super) struct World {
     pub(super) warnings: Vec<String>,
     /// The readings and writes that fail now.
     pub(super) fails: BTreeSet<Part>,
+    /// The program's counts of claims.
+    pub(super) counts: BTreeMap<OffenderKey, Offender>,
     /// The VIPs whose entries cannot be written.
     pub(super) unwritable: BTreeSet<IpAddr>,
     /// The API server of a cluster.
     pub(super) api: Api,
+    /// The effects that send a frame, until a LAN takes them.
+    pub(super) sent: Vec<Effect>,
     /// The lines of the effects since [`World::take`].
     lines: Vec<String>,
     pub(super) problems: BTreeSet<String>,
@@ -93,6 +99,10 @@ pub(super) struct World {
     pub(super) is_unheard: bool,
     /// The segment on which a host is heard, until the agent knows.
     heard: Option<u32>,
+    /// The hosts that were asked in the names of VIPs, since a test took them.
+    pub(super) asked: BTreeSet<(IpAddr, IpAddr)>,
+    /// What the frames with the own MAC show in the next rounds.
+    pub(super) twin: Twin,
     /// True if the agent has ended.
     is_over: bool,
     /// The number of results after which the host stops.
@@ -141,8 +151,10 @@ impl World {
             },
             warnings: Vec::new(),
             fails: BTreeSet::new(),
+            counts: BTreeMap::new(),
             unwritable: BTreeSet::new(),
             api: Api::default(),
+            sent: Vec::new(),
             lines: Vec::new(),
             problems: BTreeSet::new(),
             effects: VecDeque::new(),
@@ -150,6 +162,8 @@ impl World {
             listening: None,
             is_unheard: false,
             heard: None,
+            asked: BTreeSet::new(),
+            twin: Twin::None,
             is_over: false,
             most: None,
         }
@@ -248,7 +262,26 @@ impl World {
 
     pub(super) fn event(&mut self, host: u8, kind: EventKind, mac: MacAddr) -> Vec<String> {
         let event = self.event_of(host, kind, mac);
+        self.count(&event);
         self.notify(Input::Program(vec![event]))
+    }
+
+    /// Has the program count the claim of an event.
+    fn count(&mut self, event: &vipward_common::Event) {
+        let new = Offender {
+            first_ns: event.at_ns,
+            last_ns: event.at_ns,
+            claims: 0,
+            kind: event.kind,
+            oper: event.oper,
+            source: event.source,
+            answered: 0,
+            strays: 0,
+            defended_ns: 0,
+        };
+        let key = OffenderKey { vip: event.key(), mac: MacAddr(event.sha) };
+        let count = self.counts.entry(key).or_insert(new);
+        (count.last_ns, count.kind, count.claims) = (event.at_ns, event.kind, count.claims + 1);
     }
 
     pub(super) fn event_of(&self, host: u8, kind: EventKind, mac: MacAddr) -> vipward_common::Event {

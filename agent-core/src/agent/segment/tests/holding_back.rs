@@ -175,11 +175,12 @@ fn a_host_that_answers_late_gets_its_address_back() {
     let used: &[&str] = &["began in_use 10", "note: in use 10", "late 10", "give back 10"];
     let late = answer(Conflict, unknown_host(1));
     let announcement = Event { oper: OPER_REQUEST, ..late };
-    let rows: [(&str, u64, Event, &[&str]); 7] = [
+    let rows: [(&str, u64, Event, &[&str]); 8] = [
         ("soon", 100, late, used),
         ("at the last moment", 1_980, late, used),
         ("later: a conflict", 2_000, late, &["announce 10 Defence", "began held 10"]),
         ("an announcement, no answer", 100, announcement, &["announce 10 Defence", "began held 10"]),
+        ("forced since", 100, late, &["announce 10 Defence", "began held 10"]),
         ("a configured peer", 100, answer(Contested, PEER), used),
         ("a host that probes", 100, event(Probed, unknown_host(1)), &[]),
         ("a frame of this host", 100, answer(Conflict, own), &[]),
@@ -187,6 +188,7 @@ fn a_host_that_answers_late_gets_its_address_back() {
     for (what, millis, event, expected) in rows {
         let mut host = that_holds(millis);
         host.site.source.right = Right::NoClaims;
+        host.site.source.is_forced = what == "forced since";
         assert_eq!(host.receives(event), expected, "{what}");
         let gives_back = expected == used;
         assert_eq!(host.segment.is_probed(&key(10)), gives_back, "{what}");

@@ -1,4 +1,4 @@
-use vipward_common::{ETHERTYPE_8021Q, Proof, VlanTag};
+use vipward_common::{ETHERTYPE_8021Q, Proof, Role, Twin, VipFault, VlanTag};
 
 use super::*;
 use crate::host::attaching::Mode;
@@ -52,6 +52,10 @@ fn member_of(facts: &mut Facts, kind: &str) {
     add(facts.view(), 8, "br0", |it| (it.kind, it.up) = (kind, false));
 }
 
+fn twin(facts: &mut Facts, twin: Twin) {
+    facts.contents_mut().twins.insert(2, twin);
+}
+
 fn finding(facts: &mut Facts, proof: Proof) {
     facts.contents_mut().proofs.insert(2, proof);
 }
@@ -62,6 +66,16 @@ fn whether_the_program_sees_the_frames_that_the_kernel_receives() {
     assert_rows(
         Some("eth0"),
         &[
+            ("no own frames", |_| {}, "own-frames", Green, &["none"], &[]),
+            ("a loop", |it| twin(it, Twin::Loop), "own-frames", Red, &["has a loop"], &["spanning tree"]),
+            (
+                "a clone",
+                |it| twin(it, Twin::Clone),
+                "own-frames",
+                Red,
+                &["a cloned machine"],
+                &["its own MAC"],
+            ),
             ("proven", |_| {}, "proof", Green, &["counts the frames"], &[]),
             ("unproven", |it| finding(it, Proof::Unproven), "proof", NotApplicable, &["unproven"], &[]),
             ("blind", |it| finding(it, Proof::Blind), "proof", Red, &["does not count"], other),
@@ -85,6 +99,98 @@ fn whether_the_program_sees_the_frames_that_the_kernel_receives() {
                 &[],
             ),
             ("nothing is pinned", |it| it.plane = Read(None), "proof", NotApplicable, &["not attached"], &[]),
+        ],
+    );
+}
+
+#[test]
+fn whether_the_network_takes_the_frames_from_vips() {
+    let words = &["allowed_address_pairs", "forged transmits", "spoofing", "ipfilter", "inspection"];
+    assert_rows(
+        Some("eth0"),
+        &[
+            ("nothing speaks against it", |_| {}, "egress", Green, &["drops", "its VIP"], &[]),
+            (
+                "no VIP is held",
+                |it| it.contents_mut().entries.clear(),
+                "egress",
+                NotApplicable,
+                &["no VIP"],
+                &[],
+            ),
+            ("unheard", |it| finding_about_the_vip(it, Role::Held), "egress", Red, &["192.0.2.10"], words),
+            (
+                "blind",
+                |it| {
+                    finding_about_the_vip(it, Role::Held);
+                    it.contents_mut().entries[0].fault = Some(VipFault::Blind);
+                },
+                "egress",
+                Red,
+                &["requests for 192.0.2.10", "unicast"],
+                &["broadcasts"],
+            ),
+            (
+                "released since",
+                |it| finding_about_the_vip(it, Role::Foreign),
+                "egress",
+                NotApplicable,
+                &[],
+                &[],
+            ),
+            ("no program", |it| it.interface(2).xdp_programs.clear(), "egress", NotApplicable, &[], &[]),
+        ],
+    );
+    let mut facts = healthy();
+    finding_about_the_vip(&mut facts, Role::Held);
+    assert!(!passes(&examine(&facts), false));
+}
+
+fn finding_about_the_vip(facts: &mut Facts, role: Role) {
+    let entry = &mut facts.contents_mut().entries[0];
+    (entry.role, entry.fault) = (role, Some(VipFault::Unheard));
+}
+
+#[test]
+fn that_no_request_came_is_a_remark() {
+    let remark = |facts: &Facts| {
+        let proof = examine(facts).into_iter().find(|it| it.subject == "proof").expect("a row");
+        assert_eq!(proof.state, Green);
+        proof.details
+    };
+    let mut facts = healthy();
+    assert_eq!(remark(&facts).len(), 1, "{:?}", remark(&facts));
+    let count = facts.contents_mut().entries[0].count.as_mut().expect("counters");
+    count.answered = 1;
+    assert_eq!(remark(&facts), [""; 0]);
+    facts.contents_mut().entries[0].count = None;
+    assert_eq!(remark(&facts), [""; 0], "unknown");
+    facts.contents_mut().entries.clear();
+    assert_eq!(remark(&facts), [""; 0], "no VIP is held");
+}
+
+#[test]
+fn a_wireless_interface_should_be_promiscuous() {
+    assert_rows(
+        Some("eth0"),
+        &[
+            ("a cable", |_| {}, "wireless", NotApplicable, &["not wireless"], &[]),
+            (
+                "wireless",
+                |it| it.nic_mut().wireless = Read(Some(Wireless { is_promiscuous: false })),
+                "wireless",
+                Yellow,
+                &["firmware"],
+                &["ip link set eth0 promisc on", "who-has"],
+            ),
+            (
+                "promiscuous",
+                |it| it.nic_mut().wireless = Read(Some(Wireless { is_promiscuous: true })),
+                "wireless",
+                Green,
+                &["promiscuous"],
+                &[],
+            ),
         ],
     );
 }

@@ -189,6 +189,7 @@ fn the_addresses_follow_each_once_and_a_broken_one_of_them_is_named() {
         pin_dir: "/sys/fs/bpf/vipward".into(),
         agent: Fact::Read(Agent::Runs(None)),
         segment: Fact::skipped("not asked"),
+        answerers: BTreeMap::new(),
         own: BTreeSet::new(),
     };
     let explanation = explain_service(&facts, &[unseen(VIP), unseen(other)]);

@@ -22,10 +22,11 @@ fn announced(what: What, host: u16, number: u16, right: Right) -> Event {
 
 fn lines_of(commands: Vec<Command>) -> Vec<Line> {
     let line = |command| match command {
-        Command::Report(line) => line,
+        Command::Report(line) => Some(line),
+        Command::Ask(_) => None,
         Command::Defend(_) | Command::Count => panic!("{command:?} about a peer"),
     };
-    commands.into_iter().map(line).collect()
+    commands.into_iter().filter_map(line).collect()
 }
 
 /// Wakes the conflicts at their deadlines, from one second to another.

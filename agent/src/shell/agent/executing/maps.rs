@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tracing::debug;
-use vipward_common::{SeenEntry, VipKey, Yield};
+use vipward_common::{OwnMac, SeenEntry, VipKey, Yield};
 use vipward_core::{
     agent::{Entries, Macs, Maps, Network, Prepared, Reading, Readout, Unwritten},
     host::{
@@ -124,7 +124,8 @@ impl EventLoop {
         let (maps, view) = (self.plane.maps_mut(), self.agent.view());
         match action {
             Action::PutOwnMac { ifindex, mac } => {
-                maps.put_own_mac(*ifindex, *mac, self.agent.proof(*ifindex))?;
+                let (proof, twin) = (self.agent.proof(*ifindex), self.agent.twin(*ifindex));
+                maps.put_own_mac(*ifindex, OwnMac::new(*mac, proof, twin))?;
             }
             Action::RemoveOwnMac { ifindex } => maps.remove_own_mac(*ifindex)?,
             Action::PutPeer { ifindex, mac } => maps.put_peer(*ifindex, *mac, now()?.as_nanos())?,

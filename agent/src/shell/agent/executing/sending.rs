@@ -1,12 +1,15 @@
 //! Sends announcements of held VIPs, and probes.
 
-use std::net::IpAddr;
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
 
 use tracing::{debug, warn};
 use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     agent::{Outcome, Shared},
-    segment::announce::Command,
+    segment::{announce::Command, frame::Frame, rivals::Hold},
 };
 
 use crate::shell::{
@@ -14,7 +17,7 @@ use crate::shell::{
     kernel::{
         bpf::{BpfError, DataPlane, Maps},
         clock,
-        packet::Sent,
+        packet::{PacketError, Sent},
     },
     logging::errors::chain,
 };
@@ -76,6 +79,64 @@ impl EventLoop {
         }
     }
 
+    /// Asks a host by unicast in the name of each VIP that this node holds, and then in the name of its own
+    /// address. A host that answers the last question has room for the others. Returns the VIPs in whose names
+    /// a question was sent.
+    pub(super) fn ask_as(
+        &self,
+        (ifindex, host, mac): (u32, IpAddr, MacAddr),
+        vips: Vec<IpAddr>,
+        own: IpAddr,
+        shared_state: &mut SharedState,
+    ) -> BTreeSet<IpAddr> {
+        let mut sent = BTreeSet::new();
+        let maps = self.plane.maps();
+        let Some(interface) = self.agent.view().interfaces.get(&ifindex) else { return sent };
+        let Some(shared) = shared_state.shared(&self.plane, self.agent.host().yields_settled()) else {
+            return sent;
+        };
+        let is_taken_back = |vip| self.agent.segment().is_taken_back(vip);
+        let is_held = |vip: &IpAddr| {
+            is_held(&shared, maps, VipKey::new(ifindex, *vip), interface.mac, is_taken_back(*vip))
+        };
+        let ask = |source: IpAddr| {
+            let sent = self.packets.question_to(ifindex, (mac, host), interface.mac, source);
+            let failed = |error: &PacketError| {
+                debug!(%source, %host, interface = %interface.name, error = chain(error), "no question left");
+            };
+            sent.inspect_err(failed).is_ok()
+        };
+        sent.extend(vips.into_iter().filter(|vip| is_held(vip) && ask(*vip)));
+        let is_vip = || !matches!(maps.entry(&VipKey::new(ifindex, own)), Ok(None));
+        if own == sender_of_probes(host) || interface.has(own) && !is_vip() {
+            ask(own);
+        }
+        sent
+    }
+
+    /// States to a peer which of these VIPs this node holds.
+    pub(super) fn state_holds(
+        &self,
+        (ifindex, to): (u32, MacAddr),
+        mut holds: Vec<Hold>,
+        shared_state: &mut SharedState,
+    ) {
+        let Some(mac) = self.agent.view().interfaces.get(&ifindex).map(|interface| interface.mac) else {
+            return;
+        };
+        let yields_settled = self.agent.host().yields_settled();
+        let Some(shared) = shared_state.shared(&self.plane, yields_settled) else { return };
+        holds.retain(|(vip, _)| {
+            let is_taken_back = self.agent.segment().is_taken_back(*vip);
+            is_held(&shared, self.plane.maps(), VipKey::new(ifindex, *vip), mac, is_taken_back)
+        });
+        if !holds.is_empty()
+            && let Err(error) = self.packets.state(ifindex, to, mac, &holds)
+        {
+            debug!(interface = self.name(ifindex), %to, error = %error, "the holds are not stated");
+        }
+    }
+
     /// Returns the source address of a request for a held VIP. Without one, a rival's answer about an
     /// IPv6 address would go to all hosts, and they would believe it.
     fn source_for(&self, key: VipKey) -> Option<IpAddr> {
@@ -83,6 +144,30 @@ impl EventLoop {
         let interface = interfaces.get(&key.ifindex).filter(|_| key.addr.is_ipv6())?;
         let entry = |vip| self.plane.maps().entry(&VipKey::new(key.ifindex, vip));
         interface.source_for(key.addr, |vip| !matches!(entry(vip), Ok(None)))
+    }
+
+    /// Asks a host for an address by unicast. Returns true if the request was sent.
+    pub(super) fn ask_host(&self, key: VipKey, mac: MacAddr) -> bool {
+        let Some(interface) = self.agent.view().interfaces.get(&key.ifindex) else { return false };
+        let vip = key.addr;
+        let is_vip =
+            |address| !matches!(self.plane.maps().entry(&VipKey::new(key.ifindex, address)), Ok(None));
+        let source = interface.source_for(vip, is_vip);
+        let questions = Frame::questions_to(mac, interface.mac, source, vip);
+        if questions.is_empty() {
+            debug!(%vip, %mac, "the host is not asked: the interface has no address of that family");
+            return false;
+        }
+        match questions.iter().try_for_each(|question| self.packets.ask(key.ifindex, vip, question)) {
+            Ok(()) => {
+                debug!(%vip, interface = %interface.name, %mac, "the host is asked by unicast");
+                true
+            }
+            Err(error) => {
+                warn!(%vip, interface = %interface.name, error = chain(&error), "the host is not asked");
+                false
+            }
+        }
     }
 
     /// Sends a probe for an address, or a request from `source`. Returns true if it was sent.
@@ -138,4 +223,12 @@ fn is_held(shared: &Shared, maps: &Maps, key: VipKey, mac: MacAddr, is_taken_bac
         Some(shared.may_announce(&entry, record, mac, is_taken_back, now_ns))
     };
     held().unwrap_or(false)
+}
+
+/// Returns the sender of a question without a source.
+pub(super) const fn sender_of_probes(address: IpAddr) -> IpAddr {
+    match address {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
 }

@@ -65,9 +65,20 @@ fn words(lines: &[Line]) -> Vec<String> {
     text.lines().filter_map(without_time).collect()
 }
 
+fn answerer(answerer: Answerer, takes: bool) -> Line {
+    Line::Segment(Note::Answerer { vip: vip(10), mac: OTHER, answerer, takes })
+}
+
 fn conflict_of(what: What) -> Conflict {
-    let offender =
-        Offender { mac: OTHER, source: OTHER, oper: OPER_REPLY, first: at(1), last: at(61), claims: 5 };
+    let offender = Offender {
+        mac: OTHER,
+        source: OTHER,
+        oper: OPER_REPLY,
+        first: at(1),
+        last: at(61),
+        claims: 5,
+        answerer: None,
+    };
     Conflict {
         key: VipKey::new(ETH0, vip(10)),
         what,
@@ -78,6 +89,7 @@ fn conflict_of(what: What) -> Conflict {
         offenders: vec![offender],
         more: false,
         defences: 2,
+        doubled: false,
     }
 }
 
@@ -146,6 +158,19 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
         (
             Line::Segment(Note::FailedOver { ifindex: ETH0, vips: 2 }),
             "INFO the interface has failed over; its VIPs are announced interface=\"eth0\" vips=2".to_owned(),
+        ),
+        (
+            answerer(Answerer::Proxy, true),
+            "WARN the VIP is taken: a proxy answers for a host that does not answer itself (ARP or ND suppression of \
+             a fabric, or a WLAN controller) (probe.proxied) vip=192.0.2.10 mac=02:00:00:00:00:02 vendor=locally \
+             administered"
+                .to_owned(),
+        ),
+        (
+            answerer(Answerer::Host, false),
+            "WARN the VIP waits: a host has the address vip=192.0.2.10 mac=02:00:00:00:00:02 sort=\"host\" \
+             remedy=\"take the address from that host\""
+                .to_owned(),
         ),
         (
             Line::TakesBack([(vip(10), OTHER)].into()),
@@ -261,6 +286,12 @@ fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
     );
     let rest = " mac=02:00:00:00:00:02 vendor=";
     assert!(lines[0].contains(rest) && lines[0].ends_with("oper=\"reply\" holder=02:00:00:00:00:01 times=1"));
+    for (doubled, expected) in [(true, "WARN doubled: a peer answers for"), (false, "INFO no longer doubled")]
+    {
+        let conflict = Conflict { doubled, ..conflict_of(What::Contested) };
+        let line = words(&[Line::Conflict(Box::new(conflict::Line::Doubled { conflict }))]).remove(0);
+        assert!(line.starts_with(expected) && line.contains("02:00:00:00:00:02"), "{line}");
+    }
     let forged = beginning(&sight(What::Contested, HOLDER, Right::NoClaims));
     assert!(forged.starts_with("contested: a host claims, in a peer's name"), "{forged}");
 }

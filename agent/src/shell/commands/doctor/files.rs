@@ -3,7 +3,7 @@
 use std::{fmt::Display, fs, path::Path, str::FromStr};
 
 use vipward_core::diagnosis::{
-    doctor::{Conf, ConfV6, Neighbours},
+    doctor::{Conf, ConfV6, Neighbours, Wireless},
     fact::{Cause, Unread},
 };
 
@@ -16,6 +16,7 @@ const CONF: &str = "/proc/sys/net/ipv4/conf";
 const CONF_V6: &str = "/proc/sys/net/ipv6/conf";
 const SNMP_V6: &str = "/proc/net/dev_snmp6";
 const NEIGH: &str = "/proc/sys/net/ipv4/neigh/default";
+const NET: &str = "/sys/class/net";
 const LIMITS: &str = "/proc/self/limits";
 const ARP_CACHE: &str = "/proc/net/stat/arp_cache";
 const CLOCK_SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
@@ -83,6 +84,26 @@ fn arp_cache(text: &str) -> Option<(u32, u64)> {
         }
     }
     Some((entries?, overflows))
+}
+
+/// Returns the properties of an interface, if it is wireless.
+pub(super) fn wireless(interface: &str) -> Result<Option<Wireless>, Unread> {
+    let directory = Path::new(NET).join(interface);
+    let path = directory.join("flags");
+    let text = text(&path)?;
+    if !["phy80211", "wireless"].iter().any(|name| directory.join(name).exists()) {
+        return Ok(None);
+    }
+    let is_promiscuous = is_promiscuous(&text).ok_or_else(|| nonsense(&path, &text))?;
+    Ok(Some(Wireless { is_promiscuous }))
+}
+
+/// Parses the flags of an interface.
+fn is_promiscuous(flags: &str) -> Option<bool> {
+    /// `IFF_PROMISC`.
+    const PROMISCUOUS: u32 = 0x100;
+    let flags = u32::from_str_radix(flags.trim().strip_prefix("0x")?, 16).ok()?;
+    Some(flags & PROMISCUOUS != 0)
 }
 
 pub(super) fn clock_source() -> Result<String, Unread> {

@@ -192,7 +192,7 @@ pub(super) fn cluster() -> Overview {
 
 pub(super) fn watch() -> [Change; 4] {
     const SILENT: Part = Part::Silent(Silence::Interface(InterfaceFault::NoCarrier));
-    let silent_because = SILENT.silence().map(Silence::name);
+    let silent_because = SILENT.silent_because();
     [
         Change::Start { lease_deadline: "valid", interfaces: 1, held: 1, handover: 0, silent: 0, foreign: 1 },
         Change::Link { interface: text("eth0"), what: text("has no carrier") },

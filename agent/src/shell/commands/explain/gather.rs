@@ -1,14 +1,18 @@
 //! Gathers the facts about an address or a Service.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc, time::Duration};
 
+use vipward_common::{MacAddr, VipKey};
 use vipward_core::{
     diagnosis::{
         explain::{Facts, ServiceFacts},
         fact::Fact,
+        pinned::State,
+        who_has::{Relation, Report, Row, Seen},
     },
     host::net::NetView,
     records::ServiceName,
+    segment::confirming::Answerer,
 };
 
 use super::{
@@ -20,11 +24,17 @@ use crate::{
     cli::NamedService,
     shell::{
         commands::who_has,
-        kernel::{netlink::Netlink, preflight},
+        kernel::{
+            netlink::{Netlink, neighbours},
+            preflight,
+            telling::Asking,
+        },
         logging::errors::{fact, unread},
     },
 };
 
+/// The most unknown hosts that are asked by unicast.
+const MOST_ASKED: usize = 2;
 /// The number of probes of the segment, and the time that each waits for answers.
 const PROBES: u32 = 2;
 const ANSWERS: Duration = Duration::from_millis(500);
@@ -95,6 +105,7 @@ async fn about(
         Err(error) => Fact::Unread(unread(&error).of("the segment was not probed")),
     };
     let pins = host::pins(options, view);
+    let answerers = answerers(view, &pins, &segment).await;
     Ok(Facts {
         address,
         cluster,
@@ -105,6 +116,40 @@ async fn about(
         agent: fact(preflight::user_of(&options.pin_dir)),
         without_contact: without_contact.clone(),
         segment,
+        answerers,
         own: view.macs(),
     })
+}
+
+/// Asks the unknown hosts that answer on the segment by unicast. Leaves out those that cannot be asked.
+async fn answerers(
+    view: &NetView,
+    pins: &Fact<Option<State>>,
+    segment: &Fact<Report>,
+) -> BTreeMap<String, Answerer> {
+    let mut answerers = BTreeMap::new();
+    let Fact::Read(report) = segment else { return answerers };
+    let key = VipKey::new(report.ifindex, report.address);
+    let is_vip = |address| match pins {
+        Fact::Read(Some(state)) => state.contents.entries_of(address).next().is_some(),
+        Fact::Read(None) | Fact::Unread(_) => false,
+    };
+    let used = neighbours(key.ifindex).await.unwrap_or_default();
+    let is_unknown = |row: &&Row| {
+        let is_known = matches!(row.relation, Relation::Holder | Relation::ThisHost);
+        row.seen == Seen::Wire && row.answering && !is_known
+    };
+    for row in report.answers.iter().filter(is_unknown).take(MOST_ASKED) {
+        let octets: Vec<u8> =
+            row.mac.split(':').filter_map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
+        let Ok(octets) = octets.try_into() else { continue };
+        let mac = MacAddr(octets);
+        if let Some(asking) = Asking::of(view, key, mac, &used, is_vip)
+            && (key.addr.is_ipv4() || asking.has_source())
+            && let Ok(answerer) = asking.run().await
+        {
+            answerers.insert(row.mac.clone(), answerer);
+        }
+    }
+    answerers
 }

@@ -157,7 +157,7 @@ fn vip_table<'a>(rows: impl Iterator<Item = &'a VipRow<'a>>) -> Table<'static> {
             Cell::from(rate(|rates| rates.answered)),
             Cell::from(rate(|rates| rates.conflicts)),
             Cell::from(rate(|rates| rates.suppressed)),
-            Cell::from(answering(row.vip.part)),
+            Cell::from(answering(row.vip)),
         ])
         .style(style)
     });

@@ -1,7 +1,7 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use ratatui::{Terminal, backend::TestBackend, layout::Size};
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, Proof};
 use vipward_core::{
     base::time::Monotonic,
     diagnosis::{
@@ -30,6 +30,7 @@ fn vip(address: [u8; 4], part: Part, at: u8) -> VipStatus {
         interface: "eth0".to_owned(),
         vlan: None,
         part,
+        answers: part.answers(Proof::Proven),
         mac: Some(mac(at)),
         yielded: false,
         answered: None,
@@ -143,7 +144,8 @@ fn the_lease_deadline_counts_down_to_the_end_of_the_grace_period_and_says_when_i
 #[test]
 fn silence_and_yielding_are_said_with_their_reason() {
     let mut now = status_at(100, [0; 3]);
-    now.vips[0].part = Part::Silent(Silence::Interface(InterfaceFault::NoCarrier));
+    let silent = vip([192, 0, 2, 10], Part::Silent(Silence::Interface(InterfaceFault::NoCarrier)), 2);
+    now.vips[0] = VipStatus { answered: Some(0), conflicts: Some(0), suppressed: Some(0), ..silent };
     now.vips[1].yielded = true;
     now.interfaces[0].carrier = false;
     now.events_lost = 4;

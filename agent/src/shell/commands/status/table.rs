@@ -1,6 +1,9 @@
 //! The status as tables.
 
-use std::fmt::{self, Write as _};
+use std::{
+    collections::BTreeSet,
+    fmt::{self, Write as _},
+};
 
 use vipward_common::{Outcome, WireOutcome};
 use vipward_core::{
@@ -31,6 +34,9 @@ fn write(status: &Status, f: &mut String) -> fmt::Result {
         if lease_deadline.ended { "; a peer's expiry notice ended the session" } else { "" }
     )?;
     writeln!(f, "\n{}\n\n{}\n\n{}", interface_table(status), vip_table(status), counter_table(status))?;
+    for interface in unasked(status) {
+        writeln!(f, "\n{interface}: no request for a VIP that this host holds here has come")?;
+    }
     if let Some(wire) = &status.wire {
         let keys: Vec<_> = wire.keys.iter().map(ToString::to_string).collect();
         let keys = if keys.is_empty() { "no key".to_owned() } else { format!("keys {}", keys.join(", ")) };
@@ -84,6 +90,14 @@ fn interface_table(status: &Status) -> Rows {
     interfaces
 }
 
+/// Returns the interfaces with held VIPs of which none was requested.
+fn unasked(status: &Status) -> BTreeSet<&str> {
+    let held = || status.vips.iter().filter(|vip| vip.part.is_answering());
+    let asked: BTreeSet<&str> =
+        held().filter(|vip| vip.answered != Some(0)).map(|vip| vip.interface.as_str()).collect();
+    held().map(|vip| vip.interface.as_str()).filter(|interface| !asked.contains(interface)).collect()
+}
+
 fn vip_table(status: &Status) -> Rows {
     let mut vips =
         table(&["VIP", "INTERFACE", "ROLE", "MAC", "ANSWERING", "ANSWERED", "CONFLICTS", "SUPPRESSED"]);
@@ -94,7 +108,7 @@ fn vip_table(status: &Status) -> Rows {
             labelled(&row.interface, row.vlan),
             if row.yielded { format!("{role} (yielded)") } else { role.to_owned() },
             or_dash(row.mac.as_ref()),
-            answering(row.part),
+            answering(row),
             or_dash(row.answered.as_ref()),
             or_dash(row.conflicts.as_ref()),
             or_dash(row.suppressed.as_ref()),

@@ -22,7 +22,7 @@ impl ConflictMetrics {
     pub(super) fn register(&self, registry: &mut Registry) {
         registry.register(
             "conflicts_active",
-            "Current conflicts: an unknown host claims a VIP, or its address is in use",
+            "Current conflicts: an unknown host claims a VIP, its address is in use, or a peer answers too",
             self.active.clone(),
         );
         registry.register(
@@ -35,7 +35,7 @@ impl ConflictMetrics {
 
     /// Counts a line about a conflict. `open` are the conflicts that are open now.
     pub fn on_line<'a>(&self, line: &Line, open: impl Iterator<Item = &'a Conflict>) {
-        if matches!(line, Line::Began { .. }) {
+        if matches!(line, Line::Began { .. } | Line::Doubled { conflict: Conflict { doubled: true, .. } }) {
             self.total.inc();
         }
         let (active, offenders) = open

@@ -4,8 +4,8 @@ use std::{collections::BTreeMap, fmt, net::IpAddr};
 
 use prometheus_client::{collector::Collector, encoding::DescriptorEncoder};
 use vipward_common::{
-    Counters, DeadlineState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, WireOutcome,
-    maps as names,
+    Counters, DeadlineState, MAX_OWN_MACS, MAX_PEERS, Outcome, Policy, Proof, VIP_COUNTER_SLOTS, VipFault,
+    WireOutcome, maps as names,
 };
 use vipward_core::{
     agent::{self, InterfaceSnapshot, VipSnapshot},
@@ -137,14 +137,15 @@ fn parts<'a>(kernel: &'a Contents, snapshot: Option<&Snapshot>) -> Vec<(Part, &'
             None => Some(InterfaceFault::NotAttached),
         }
     };
-    kernel.entries.iter().map(|entry| (Part::of(entry.role, lease_deadline, trouble(entry)), entry)).collect()
+    let part = |entry: &pinned::Entry| Part::of(entry.role, lease_deadline, trouble(entry), entry.fault);
+    kernel.entries.iter().map(|entry| (part(entry), entry)).collect()
 }
 
 fn by_vip(parts: &[(Part, &pinned::Entry)]) -> BTreeMap<IpAddr, Vip> {
     let mut vips: BTreeMap<IpAddr, Vip> = BTreeMap::new();
     for (part, entry) in parts {
         let vip = vips.entry(entry.address()).or_default();
-        vip.held |= *part == Part::Held;
+        vip.held |= matches!(part, Part::Held | Part::Failing(_));
         vip.yielded |= entry.yielded;
         if let Some(count) = entry.count {
             vip.counted = true;
@@ -257,6 +258,12 @@ impl Page<'_> {
     }
 
     fn roles(&mut self, parts: &[(Part, &pinned::Entry)]) -> fmt::Result {
+        let with = |fault| parts.iter().filter(|(part, _)| *part == Part::Failing(fault)).count();
+        self.values(
+            "vips_unreached",
+            "VIPs of this node whose clients do not reach it: the network drops requests or answers",
+            VipFault::ALL.map(|fault| ([("fault", fault.word())], size(with(fault)))),
+        )?;
         let count = |family, name| {
             let is_one = |(part, entry): &&(Part, &pinned::Entry)| {
                 part.name() == name && family_of(entry.address()) == family

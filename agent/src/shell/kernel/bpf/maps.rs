@@ -9,8 +9,8 @@ use aya::{
 use bytemuck::Pod;
 use vipward_common::{
     Counters, DeadlineState, Defence, FILTER_WORDS, LeaseDeadline, MAX_OFFENDERS, MAX_VLANS, MacAddr,
-    Offender, OffenderKey, OffenderKeyV4, OffenderKeyV6, OwnMac, Peer, PeerKey, Proof, Role,
-    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipKey, VipState, VlanKey, YieldTotal, maps as names,
+    Offender, OffenderKey, OffenderKeyV4, OffenderKeyV6, OwnMac, Peer, PeerKey, Proof, Role, Twin,
+    VIP_COUNTER_SLOTS, VipCounters, VipEntry, VipFault, VipKey, VipState, VlanKey, YieldTotal, maps as names,
     received_slot,
 };
 
@@ -105,13 +105,12 @@ impl Maps {
         self.vips.entries()
     }
 
-    /// Returns the held VIPs with their MACs, in no order. All entries in order would take megabytes
-    /// more.
-    pub fn held(&self) -> Result<Vec<(VipKey, MacAddr)>, BpfError> {
+    /// Returns the held VIPs, in no order. All entries in order would take megabytes more.
+    pub fn held(&self) -> Result<Vec<(VipKey, VipEntry)>, BpfError> {
         let mut held = Vec::new();
         self.vips.for_each(|key, entry| {
             if entry.role == Role::Held {
-                held.push((key, MacAddr(entry.mac)));
+                held.push((key, entry));
             }
         })?;
         Ok(held)
@@ -133,6 +132,14 @@ impl Maps {
             self.free_filter_bit(bit)?;
         }
         put
+    }
+
+    /// Writes the agent's finding about a VIP, if this node holds it.
+    pub fn put_fault(&mut self, key: &VipKey, fault: Option<VipFault>) -> Result<(), BpfError> {
+        match self.entry(key)? {
+            Some(entry) if entry.fault() != fault => self.vips.insert(key, &entry.with_fault(fault)),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Removes an entry, and then its bit in the filter when no other entry needs it.
@@ -200,7 +207,11 @@ impl Maps {
     }
 
     pub fn proofs(&self) -> Result<BTreeMap<u32, Proof>, BpfError> {
-        self.own().map(|own| own.map(|(ifindex, own)| (ifindex, Proof::from_number(own.proof)))).collect()
+        self.own().map(|own| own.map(|(ifindex, own)| (ifindex, own.proof()))).collect()
+    }
+
+    pub fn twins(&self) -> Result<BTreeMap<u32, Twin>, BpfError> {
+        self.own().map(|own| own.map(|(ifindex, own)| (ifindex, own.twin()))).collect()
     }
 
     fn own(&self) -> impl Iterator<Item = Result<(u32, OwnMac), BpfError>> {
@@ -210,16 +221,18 @@ impl Maps {
         })
     }
 
-    /// Writes this host's MAC on an interface, and the finding about its segment.
-    pub fn put_own_mac(&mut self, ifindex: u32, mac: MacAddr, proof: Proof) -> Result<(), BpfError> {
-        let own = OwnMac { mac: mac.0, proof: proof as u16 };
+    /// Writes this host's MAC on an interface, and the findings about its segment.
+    pub fn put_own_mac(&mut self, ifindex: u32, own: OwnMac) -> Result<(), BpfError> {
         self.own_macs.insert(ifindex, bytes::<_, OWN_MAC>(&own), 0).map_err(failed("write", names::OWN_MACS))
     }
 
-    /// Writes the finding about a segment, if its MAC is there.
-    pub fn put_proof(&mut self, ifindex: u32, proof: Proof) -> Result<(), BpfError> {
+    /// Writes the findings about a segment, if its MAC is there.
+    pub fn put_findings(&mut self, ifindex: u32, proof: Proof, twin: Twin) -> Result<(), BpfError> {
         match self.own_macs.get(&ifindex, 0) {
-            Ok(own) => self.put_own_mac(ifindex, MacAddr(plain::<OwnMac>(&own).mac), proof),
+            Ok(own) => {
+                let mac = MacAddr(plain::<OwnMac>(&own).mac);
+                self.put_own_mac(ifindex, OwnMac::new(mac, proof, twin))
+            }
             Err(MapError::KeyNotFound) => Ok(()),
             Err(error) => Err(failed("read", names::OWN_MACS)(error)),
         }

@@ -6,7 +6,9 @@ use std::{
     net::IpAddr,
 };
 
-use vipward_common::{LeaseDeadline, Offender, OffenderKey, SeenEntry, Yield, maps as names};
+use vipward_common::{
+    LeaseDeadline, Offender, OffenderKey, SeenEntry, VIP_COUNTER_SLOTS, Yield, maps as names,
+};
 use vipward_core::{
     diagnosis::{
         fact::{Fact, Unread},
@@ -75,8 +77,8 @@ impl Reader {
         let mut entries = Vec::with_capacity(found.len());
         for (key, entry) in found {
             let recorded = if yields == 0 { Yield::default() } else { maps.state(entry.slot)?.yielded };
-            let SeenEntry { role, mac, yielded } = entry.as_seen(recorded, now_ns);
-            entries.push(Entry { key, role, mac, yielded, count: count_of(entry.slot)? });
+            let SeenEntry { role, mac, yielded, fault } = entry.as_seen(recorded, now_ns);
+            entries.push(Entry { key, role, mac, yielded, fault, count: count_of(entry.slot)? });
         }
         Ok(Contents {
             now_ns,
@@ -86,6 +88,7 @@ impl Reader {
             own_macs: maps.own_macs()?,
             vlans: maps.vlans()?,
             proofs: maps.proofs()?,
+            twins: maps.twins()?,
             peers: maps.peers()?,
             counters: maps.counters()?,
             counters_v6: maps.counters_v6()?,
@@ -131,9 +134,11 @@ pub fn plane(pins: &Pins) -> Result<Option<Plane>, Unread> {
     if missing.len() == names::all().count() && links.is_empty() {
         return Ok(None);
     }
-    let contents = match missing.first() {
-        Some(map) => Fact::failed(format!("the pin of {map} is missing")),
-        None => Reader::open(pins).and_then(|it| it.contents(0)).map_err(|error| unread(&error)).into(),
+    let contents = if let Some(map) = missing.first() {
+        Fact::failed(format!("the pin of {map} is missing"))
+    } else {
+        let contents = Reader::open(pins).and_then(|it| it.contents(VIP_COUNTER_SLOTS as usize));
+        contents.map_err(|error| unread(&error)).into()
     };
     let ids = |ids: Result<LinkIds, BpfError>| ids.map_err(|error| unread(&error)).into();
     let links = links.into_iter();

@@ -58,6 +58,10 @@ struct InterfaceText {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     gateways: Vec<String>,
     carrier: bool,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    last_for: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unreached: Vec<String>,
 }
 
 /// The parts of a Lease that a write needs for the fields that only an operator reads.
@@ -144,7 +148,7 @@ fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
     let interfaces: Vec<InterfaceText> = serde_json::from_str(text).ok()?;
     // Another version, or a user, may have written a longer list. It must not reserve every address.
     let mut room = Room::default();
-    let read = |InterfaceText { name, mac, subnets, bound, gateways, carrier }: InterfaceText| {
+    let read = |InterfaceText { name, mac, subnets, bound, gateways, carrier, last_for, unreached }: InterfaceText| {
         Some(room.limit(NodeInterface {
             name: InterfaceName::parse(&name).ok()?.as_str().into(),
             mac: text::mac(&mac)?,
@@ -152,6 +156,8 @@ fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
             bound: parsed(&bound),
             gateways: parsed(&gateways),
             carrier,
+            last_for: parsed(&last_for),
+            unreached: parsed(&unreached),
         }))
     };
     Some(interfaces.into_iter().filter_map(read).collect())
@@ -221,13 +227,17 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire, proxy } = write;
     let interfaces: Vec<InterfaceText> = interfaces
         .iter()
-        .map(|NodeInterface { name, mac, subnets, bound, gateways, carrier }| InterfaceText {
-            name: name.to_string(),
-            mac: mac.to_string(),
-            subnets: subnets.iter().map(ToString::to_string).collect(),
-            bound: bound.iter().map(ToString::to_string).collect(),
-            gateways: gateways.iter().map(ToString::to_string).collect(),
-            carrier: *carrier,
+        .map(|NodeInterface { name, mac, subnets, bound, gateways, carrier, last_for, unreached }| {
+            InterfaceText {
+                name: name.to_string(),
+                mac: mac.to_string(),
+                subnets: subnets.iter().map(ToString::to_string).collect(),
+                bound: bound.iter().map(ToString::to_string).collect(),
+                gateways: gateways.iter().map(ToString::to_string).collect(),
+                carrier: *carrier,
+                last_for: last_for.iter().map(ToString::to_string).collect(),
+                unreached: unreached.iter().map(ToString::to_string).collect(),
+            }
         })
         .collect();
     let interfaces =

@@ -59,7 +59,7 @@ impl World {
             Reading::Macs => (Part::Macs, Readout::Macs(self.macs())),
             Reading::Held => {
                 let held = self.entries.iter().filter(|(_, entry)| entry.role == Role::Held);
-                let held = held.map(|(key, entry)| (*key, MacAddr(entry.mac))).collect();
+                let held = held.map(|(key, entry)| (*key, *entry)).collect();
                 (Part::Held, Readout::Held(held))
             }
             Reading::LeaseDeadline => {
@@ -96,11 +96,14 @@ impl World {
                 self.lease_deadline = lease_deadline;
                 return None;
             }
-            Effect::Announce { command, .. } => match command {
-                announce::Command::Send { key, round, .. } => Outcome::Announced { key, round },
+            Effect::Announce { command, is_taken_back } => match command {
+                announce::Command::Send { key, round, .. } => {
+                    self.sent.push(Effect::Announce { command, is_taken_back });
+                    Outcome::Announced { key, round }
+                }
                 announce::Command::Repeat { .. } => return None,
             },
-            Effect::Count => Outcome::Counted(BTreeMap::new()),
+            Effect::Count => Outcome::Counted(self.counts.clone()),
             Effect::AttachAgain(_) => {
                 let network = (self.view.clone(), self.attachments.clone());
                 Outcome::AttachedAgain(self.tried(Part::AttachAgain, Box::new(network)).ok())
@@ -118,10 +121,27 @@ impl World {
                 self.problems = problems;
                 return None;
             }
-            Effect::PutProof(..)
-            | Effect::Probe(_)
-            | Effect::ShowPort(_)
+            Effect::PutFault(key, fault) => {
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    *entry = entry.with_fault(fault);
+                }
+                return None;
+            }
+            Effect::AskAs { segment, round, host, vips, .. } => {
+                self.asked.extend(vips.iter().map(|vip| (host, *vip)));
+                Outcome::Asked { segment, round, host, sent: vips.into_iter().collect() }
+            }
+            effect @ (Effect::Probe(_)
+            | Effect::AskHost { .. }
             | Effect::ProbeHeld { .. }
+            | Effect::State { .. }) => {
+                self.sent.push(effect);
+                return None;
+            }
+            Effect::PutProof(..)
+            | Effect::TellApart { .. }
+            | Effect::PutTwin(..)
+            | Effect::ShowPort(_)
             | Effect::Cluster(_)
             | Effect::Log(_) => return None,
             Effect::Listen { segment, round, .. } => {

@@ -27,6 +27,17 @@ fn a_file_that_is_not_there_is_named() {
 }
 
 #[test]
+fn the_flags_of_an_interface_tell_if_it_is_promiscuous() {
+    for (flags, expected) in
+        [("0x1003\n", Some(false)), ("0x1103\n", Some(true)), ("0x\n", None), ("4355", None), ("", None)]
+    {
+        assert_eq!(is_promiscuous(flags), expected, "{flags:?}");
+    }
+    assert_eq!(wireless("lo").expect("flags"), None);
+    assert!(wireless("no-such-interface").is_err());
+}
+
+#[test]
 fn how_much_may_be_locked_is_read_from_the_limits() {
     let limits = |value: &str| {
         format!("Limit        Soft Limit  Hard Limit  Units\nMax locked memory  {value}  unlimited  bytes\n")

@@ -24,10 +24,23 @@ fn conflict(key: VipKey, offenders: &[u8]) -> Conflict {
         first: now,
         last: now,
         claims: 1,
+        answerer: None,
     };
     let offenders: Vec<Offender> = offenders.iter().map(offender).collect();
     let (what, holder) = (What::Held, MacAddr::ZERO);
-    Conflict { key, what, holder, begun: now, last: now, claims: 1, offenders, more: false, defences: 0 }
+    let (begun, last) = (now, now);
+    Conflict {
+        key,
+        what,
+        holder,
+        begun,
+        last,
+        claims: 1,
+        offenders,
+        more: false,
+        defences: 0,
+        doubled: false,
+    }
 }
 
 fn began(key: VipKey, last: u8) -> Line {
@@ -46,6 +59,11 @@ fn began(key: VipKey, last: u8) -> Line {
     Line::Began { conflict: conflict(key, &[last]), sight }
 }
 
+/// Returns a VIP that a peer holds too, or did.
+fn shared(key: VipKey, doubled: bool) -> Conflict {
+    Conflict { what: What::Contested, doubled, ..conflict(key, &[3]) }
+}
+
 fn ended(key: VipKey) -> Line {
     Line::Ended { conflict: conflict(key, &[]), why: End::Quiet }
 }
@@ -62,6 +80,18 @@ fn conflicts_are_counted_from_their_beginning_to_their_end() {
         ("the first is over", ended(KEY), vec![conflict(OTHER, &[1])], (1, 1, 2)),
         ("the second, too", ended(OTHER), vec![], (0, 0, 2)),
         ("it begins again", began(KEY, 1), vec![conflict(KEY, &[1])], (1, 1, 3)),
+        (
+            "a peer answers too",
+            Line::Doubled { conflict: shared(OTHER, true) },
+            vec![conflict(KEY, &[1]), shared(OTHER, true)],
+            (2, 2, 4),
+        ),
+        (
+            "it has yielded",
+            Line::Doubled { conflict: shared(OTHER, false) },
+            vec![conflict(KEY, &[1])],
+            (1, 1, 4),
+        ),
     ];
     let metrics = ConflictMetrics::default();
     for (what, line, open, (active, offenders, total)) in steps {

@@ -2,10 +2,10 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use proptest::prelude::*;
-use vipward_common::MacAddr;
+use vipward_common::{MacAddr, VipFault};
 use vipward_core::{
     ownership::Expected,
-    records::{Delivers, HealthPort},
+    records::{Delivers, Epoch, HealthPort, Unreached},
 };
 
 use super::{offer::tests::any_offer, *};
@@ -33,6 +33,8 @@ fn write(number: Option<u64>) -> LeaseWrite {
             bound: Vec::new(),
             gateways: Vec::new(),
             carrier: true,
+            last_for: Vec::new(),
+            unreached: Vec::new(),
         }],
         leaving: false,
         wire: None,
@@ -223,15 +225,24 @@ fn any_interface() -> impl Strategy<Value = NodeInterface> {
     let subnet = (any::<[u8; 4]>(), 0..=32_u8)
         .prop_map(|(address, len)| IpNet::new(address.into(), len).expect("at most 32"));
     let addresses = || proptest::collection::vec(any::<[u8; 4]>().prop_map(IpAddr::from), 0..3);
-    let nets = (proptest::collection::vec(subnet, 0..3), addresses(), addresses());
+    let fault = proptest::sample::select(VipFault::ALL.to_vec());
+    let unreached = (any::<[u8; 4]>(), any::<u64>(), fault).prop_map(|(vip, epoch, fault)| Unreached {
+        vip: vip.into(),
+        epoch: Epoch(epoch),
+        fault,
+    });
+    let unreached = proptest::collection::vec(unreached, 0..3);
+    let nets = (proptest::collection::vec(subnet, 0..3), addresses(), addresses(), addresses(), unreached);
     ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), nets, any::<bool>()).prop_map(
-        |(name, [b, c, d, e, f], (subnets, bound, gateways), carrier)| NodeInterface {
+        |(name, [b, c, d, e, f], (subnets, bound, gateways, last_for, unreached), carrier)| NodeInterface {
             name: name.into(),
             mac: MacAddr([2, b, c, d, e, f]),
             subnets,
             bound,
             gateways,
             carrier,
+            last_for,
+            unreached,
         },
     )
 }

@@ -24,6 +24,8 @@ fn a_lease_tells_services_all_its_interfaces() {
         bound: vec![VIP],
         gateways: Vec::new(),
         carrier: true,
+        last_for: Vec::new(),
+        unreached: Vec::new(),
     };
     let record = LeaseRecord {
         node: node(),

@@ -1,0 +1,77 @@
+//! Held VIPs that are given back, because another host has them.
+
+use vipward_common::{MacAddr, VipKey};
+
+use super::{
+    Segment,
+    types::{Context, Effect, Note},
+};
+use crate::segment::{
+    conflict, probing,
+    rivals::{self, Rivals},
+};
+
+impl Segment {
+    /// Has a VIP given back that another host has, and its address probed again.
+    pub(super) fn give_back(&mut self, (key, mac): (VipKey, MacAddr), by_peer: bool, context: &Context<'_>) {
+        self.provisional.forget(key);
+        self.rivals.on_released(key);
+        self.conflict(conflict::Event::Released(key), context);
+        if context.authority.must_be_free(key.addr) {
+            self.held_back.insert(key);
+        }
+        self.probe(probing::Event::Late { key, mac, by_peer }, context);
+        self.effects.push(Effect::GiveBack(key));
+    }
+
+    pub(super) fn on_stated(
+        &mut self,
+        (ifindex, from): (u32, MacAddr),
+        holds: &[rivals::Hold],
+        context: &Context<'_>,
+    ) {
+        if self.started {
+            let commands =
+                self.with_rivals(context, |rivals, host| rivals.on_stated((ifindex, from), holds, host));
+            self.carry_out_rivals(commands, context);
+        }
+    }
+
+    pub(super) fn with_rivals<T>(
+        &mut self,
+        context: &Context<'_>,
+        act: impl FnOnce(&mut Rivals, &rivals::Host<'_>) -> T,
+    ) -> T {
+        // Without probes, a VIP that was given back would be taken again at once.
+        let asks = self.asks;
+        let host = rivals::Host {
+            peers: if context.authority.settles_by_age() { context.peers } else { &[] },
+            is_forced: &|vip| !asks || context.authority.is_forced(vip),
+            mac_of: &|ifindex| {
+                let interface = context.view.interfaces.get(&ifindex)?;
+                (interface.up && interface.carrier).then_some(interface.mac)
+            },
+            now: context.now,
+        };
+        act(&mut self.rivals, &host)
+    }
+
+    pub(super) fn carry_out_rivals(
+        &mut self,
+        commands: impl IntoIterator<Item = rivals::Command>,
+        context: &Context<'_>,
+    ) {
+        for command in commands {
+            match command {
+                rivals::Command::State { ifindex, to, holds } => {
+                    self.effects.push(Effect::State { ifindex, to, holds });
+                }
+                rivals::Command::Ask(key) => self.effects.push(Effect::ProbeHeld(key)),
+                rivals::Command::Yield(settled) => {
+                    self.effects.push(Effect::Note(Note::Yields(settled)));
+                    self.give_back((settled.key, settled.to), true, context);
+                }
+            }
+        }
+    }
+}
