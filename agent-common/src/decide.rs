@@ -56,7 +56,7 @@ pub trait Tables {
     /// Returns true if the frame's checksum is right, or the protocol has none. Hosts ignore a frame
     /// with a wrong one, but for Linux one whose sender left it unfinished.
     fn is_intact(&self) -> bool;
-    /// Reports a claim on `vip`, or a probe for it, to userspace.
+    /// Reports a claim on `vip`, or a probe for it, to userspace, unless this host has sent it.
     fn notify(&self, kind: EventKind, vip: &Vip, question: &Self::Question, now_ns: u64);
     /// Returns true if the program defends VIPs and its limits allow a defence
     /// against this claim, which `notify` has reported. Counts the defence.

@@ -239,6 +239,10 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
 
     #[inline(always)]
     fn notify(&self, kind: EventKind, vip: &Vip, question: &F::Question, now_ns: u64) {
+        // A switch may send a frame back. It must not hold back the event about another host's.
+        if own_mac(self.segment) == Some(question.sender()) {
+            return;
+        }
         let addr = question.probed().unwrap_or(question.claimed());
         if !matches!(kind, EventKind::Moved | EventKind::Yielded) {
             let key = F::offender_key(self.segment, addr, question.sender());

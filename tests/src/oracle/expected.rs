@@ -274,6 +274,10 @@ impl<'w> Oracle<'w> {
 
     fn notify(&mut self, name: EventName, question: &Question, vip: Addr, entry: &Entry) {
         let Question { oper, sender, source, .. } = *question;
+        // A frame of this host that came back.
+        if self.world.own == Some(sender) {
+            return;
+        }
         let holder = self.in_force(entry).1;
         self.notified.push(Notified { name, vip, slot: entry.slot, oper, sender, source, holder });
         if matches!(name, EventName::Conflict | EventName::Contested | EventName::Sighted | EventName::Probed)
@@ -342,7 +346,9 @@ impl<'w> Oracle<'w> {
             (Effect::Pass | Effect::Answer, _) => (Action::Pass, frame.to_vec()),
         };
         let result = Outcome { action, bytes, counters: vec![((protocol, expected.counter), 1)] };
-        let is_defended = expected.defended && self.world.defence == Defence::Match && frame[0] & 1 == 1;
+        let is_own = seen.question.as_ref().map(|question| question.sender) == self.world.own;
+        let is_refuted = expected.defended && frame[0] & 1 == 1 && !is_own;
+        let is_defended = is_refuted && self.world.defence == Defence::Match;
         let announced = self.announcement(&seen, last, expected.counter).filter(|_| is_defended);
         let results = match announced {
             // No limit refuses the first ones.

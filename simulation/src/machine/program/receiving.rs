@@ -199,6 +199,10 @@ impl Program {
         frame: &Frame,
         now: Monotonic,
     ) -> Option<Event> {
+        // The switch has sent a frame of this node back.
+        if self.own_macs.get(&key.ifindex) == Some(&frame.sha) {
+            return None;
+        }
         let at_ns = now.as_nanos();
         let state = self.states.entry(entry.slot).or_default();
         let limiter = match kind {

@@ -1,5 +1,6 @@
 //! Two hosts that answer, and one that hears itself.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -228,6 +229,23 @@ fn a_port_that_reflects_raises_no_alarm() -> Result<()> {
         ensure!(!agent.logs()?.iter().any(is_alarm), "{}", log());
         let doctor = doctor_at(&scene.node, &agent.options.pin_dir, &[])?;
         doctor.assert("own-frames", Some("eth0"), GREEN, &["none comes"], &[]);
+        Ok(())
+    })
+}
+
+/// A probe that comes back shortly before the host's answer must not hide the answer.
+#[test]
+fn a_vip_of_a_host_is_left_to_it_behind_a_port_that_reflects() -> Result<()> {
+    in_each(&CASES, "reflected-use", |stage| {
+        let scene = &stage.scene;
+        scene.add_gateway(stage.case.family)?;
+        stage.give_to_the_rogue()?;
+        stage.port(&scene.node)?.change(|rules| rules.reflects = true)?;
+        let probe = stage.probe(ProbeMode::Broadcast)?;
+        let agent = stage.start("")?;
+        thread::sleep(Duration::from_secs(4));
+        let found = answerers(&probe.stop()?, SystemTime::UNIX_EPOCH);
+        ensure!(found == BTreeSet::from([ROGUE]), "{found:?} answered: {}", agent.transcript());
         Ok(())
     })
 }
