@@ -227,7 +227,7 @@ impl Host {
         leave_out(desired, attached, context);
         let mut effects = segment.hold_back(desired, &observed, context);
         let mut problems: BTreeSet<String> = placement.problems.iter().map(ToString::to_string).collect();
-        problems.extend(segment.own_addresses(context.view).map(|obstacle| obstacle.to_string()));
+        problems.extend(segment.own_addresses(context.view).iter().map(ToString::to_string));
         if !is_known {
             plan::keep_what_is_pinned(desired, &observed);
             leave_received(desired, context);

@@ -51,6 +51,8 @@ const EXCLUDED: &[&str] = &[
     "ovn-",
     "dummy",
     "ifb",
+    // The virtual MACs of keepalived (`use_vmac`): devices of another program.
+    "vrrp",
 ];
 
 /// Interfaces to attach to, and peers, as an operator names them.

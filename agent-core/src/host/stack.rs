@@ -6,6 +6,7 @@ use vipward_common::{VlanKey, VlanTag, VlanTags};
 
 use super::{
     attaching::Mode,
+    interfaces::master_of,
     net::{Interface, NetView},
 };
 
@@ -64,6 +65,23 @@ impl NetView {
     /// Returns the interfaces above a link, whose frames arrive over it, in every depth.
     pub fn above(&self, ifindex: u32) -> BTreeSet<u32> {
         self.interfaces.keys().copied().filter(|upper| self.path(*upper).contains(&ifindex)).collect()
+    }
+
+    /// Returns the interface that stands for this one's segment on this host. Ports lead to their master, and
+    /// macvlan and ipvlan devices to the interface below them. A VLAN device is on a segment of its own.
+    pub fn segment_of(&self, ifindex: u32) -> u32 {
+        let next = |interface: &Interface| {
+            let below = interface.lower.filter(|_| interface.vlan.is_none());
+            master_of(self, interface).or(below)
+        };
+        let mut path = BTreeSet::from([ifindex]);
+        let mut last = ifindex;
+        while let Some(index) = self.interfaces.get(&last).and_then(next)
+            && path.insert(index)
+        {
+            last = index;
+        }
+        last
     }
 
     /// Returns the keys in `vlans` of the frames that the program of a point sees for another interface.

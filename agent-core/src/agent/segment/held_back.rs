@@ -1,7 +1,11 @@
 //! VIPs that wait, silent, until their addresses are known to be free.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
+use ipnet::IpNet;
 use vipward_common::{MacAddr, Role, VipKey};
 
 use super::{
@@ -10,7 +14,7 @@ use super::{
 };
 use crate::{
     host::{
-        net::NetView,
+        net::{Interface, NetView},
         placement::{Desired, DesiredEntry, Obstacle},
         plan::{self, Observed},
     },
@@ -51,9 +55,14 @@ impl Segment {
         if self.held_back.is_empty() {
             return;
         }
+        let own = OwnAddresses::of(view);
         for key in &self.held_back {
-            if is_own_address(view, key) {
+            let with_address: Vec<_> = own.on_segment_of(key).map(|(interface, _)| interface.index).collect();
+            if !with_address.is_empty() {
                 desired.entries.remove(key);
+                for ifindex in with_address {
+                    desired.entries.remove(&VipKey::new(ifindex, key.addr));
+                }
             } else if let Some(entry) = desired.entries.get_mut(key) {
                 *entry = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
             }
@@ -65,8 +74,9 @@ impl Segment {
     /// Starts to probe the held-back addresses, and stops where another program has put the address on
     /// this host.
     pub(super) fn probe_held_back(&mut self, context: &Context<'_>) {
+        let own = OwnAddresses::of(context.view);
         for key in self.held_back.clone() {
-            let is_own = is_own_address(context.view, &key);
+            let is_own = own.on_segment_of(&key).next().is_some();
             let interface = context.view.interfaces.get(&key.ifindex);
             // Without a carrier a probe reaches no host.
             let reaches_hosts = interface.is_some_and(|interface| interface.up && interface.carrier);
@@ -80,14 +90,15 @@ impl Segment {
         }
     }
 
-    /// Returns an obstacle for each held-back address that another program has put on the VIP's
-    /// interface. This host's kernel answers for it, so probes would find nothing.
-    pub fn own_addresses(&self, view: &NetView) -> impl Iterator<Item = Obstacle> {
-        self.held_back.iter().filter_map(move |key| {
-            let (vip, interface) = (key.addr, view.interfaces.get(&key.ifindex)?);
-            let net = interface.foreign_address(vip)?;
-            Some(Obstacle::OwnAddress { vip, net, interface: interface.name.clone() })
-        })
+    /// Returns an obstacle for each held-back address that another program has put on an interface of the
+    /// VIP's segment. This host's kernel answers for it, so probes would find nothing.
+    pub fn own_addresses(&self, view: &NetView) -> Vec<Obstacle> {
+        let own = OwnAddresses::of(view);
+        let obstacle = |key: &VipKey| {
+            let (interface, net) = own.on_segment_of(key).next()?;
+            Some(Obstacle::OwnAddress { vip: key.addr, net, interface: interface.name.clone() })
+        };
+        self.held_back.iter().filter_map(obstacle).collect()
     }
 
     pub fn held_back(&self) -> impl Iterator<Item = IpAddr> {
@@ -120,8 +131,30 @@ impl Segment {
     }
 }
 
-/// Returns true if another program has put the VIP's address on its interface.
-fn is_own_address(view: &NetView, key: &VipKey) -> bool {
-    let interface = view.interfaces.get(&key.ifindex);
-    interface.is_some_and(|interface| interface.foreign_address(key.addr).is_some())
+/// The addresses of this host that the agent has not bound.
+struct OwnAddresses<'a> {
+    view: &'a NetView,
+    interfaces: BTreeMap<IpAddr, Vec<(&'a Interface, IpNet)>>,
+}
+
+impl<'a> OwnAddresses<'a> {
+    fn of(view: &'a NetView) -> Self {
+        let mut interfaces: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for interface in view.interfaces.values() {
+            for net in interface.foreign_addresses() {
+                interfaces.entry(net.addr()).or_default().push((interface, net));
+            }
+        }
+        Self { view, interfaces }
+    }
+
+    /// Returns the interfaces of the VIP's segment that have its address.
+    fn on_segment_of(&self, key: &VipKey) -> impl Iterator<Item = (&'a Interface, IpNet)> {
+        let with_address = self.interfaces.get(&key.addr).into_iter().flatten().copied();
+        let ifindex = key.ifindex;
+        let is_here = move |(interface, _): &(&Interface, IpNet)| {
+            self.view.segment_of(interface.index) == self.view.segment_of(ifindex)
+        };
+        with_address.filter(is_here)
+    }
 }

@@ -94,6 +94,21 @@ fn the_program_of_the_lowest_interface_that_sees_the_tags_decides_for_a_vlan_dev
 }
 
 #[test]
+fn ports_and_macvlan_devices_are_on_the_segment_of_their_interface_and_vlan_devices_on_their_own() {
+    let view = view(&[
+        Link::Card { strips: false },
+        Link::Master { kind: "bond", ports: vec![1] },
+        Link::Macvlan { on: 2 },
+        Link::Vlan { service: false, id: 7, on: 2 },
+        Link::Macvlan { on: 4 },
+        Link::Master { kind: "vrf", ports: vec![4] },
+        Link::Card { strips: false },
+    ]);
+    let expected = [(1, 2), (2, 2), (3, 2), (4, 4), (5, 4), (6, 6), (7, 7), (99, 99)];
+    assert_eq!(expected.map(|(ifindex, _)| (ifindex, view.segment_of(ifindex))), expected);
+}
+
+#[test]
 fn xdp_sees_the_tags_that_stand_in_the_frame() {
     use Mode::{Generic, Native, Tc};
     let vlan = |on| Link::Vlan { service: false, id: 7, on };

@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use anyhow::{Context, Result};
+use serde_json::Value;
 use tempfile::TempDir;
 use vipward_tests::{
-    agent::{NODE, PATIENCE, ROGUE, Scene, VIP},
+    agent::{LogLine, NODE, PATIENCE, ROGUE, Scene, VIP},
     frames::{Arp, Mac},
     kit::{Process, tools},
-    lan::{Frame, Wire},
+    lan::{Frame, Host, Wire},
 };
 
 use super::{TAKEN_AFTER, begins, bound, conflicts_of, ends, has_role, wait_until_held, wait_until_in_use};
@@ -54,24 +55,61 @@ fn an_address_that_a_hosts_kernel_has_is_left_alone_until_it_is_free() -> Result
     is_left_alone_until_it_is_free(&scene, ROGUE, || scene.rogue.delete_address("eth0", bound(VIP)?))
 }
 
-#[test]
-fn an_address_that_keepalived_has_is_left_alone_until_it_is_free() -> Result<()> {
-    let scene = Scene::new("keepalived")?;
-    let directory = TempDir::new()?;
+/// Starts keepalived in a namespace, which takes the VIP at once. Its options are those of the VRRP
+/// instance.
+fn keepalived(host: &Host, directory: &TempDir, options: &str) -> Result<Process> {
     let path = directory.path().join("keepalived.conf");
     let text = format!(
         "global_defs {{\n  vrrp_startup_delay 0\n}}\nvrrp_instance one {{\n  state MASTER\n  interface eth0\n  \
-         virtual_router_id 7\n  priority 200\n  advert_int 1\n  \
-         virtual_ipaddress {{\n    {VIP}/32 dev eth0\n  }}\n}}\n"
+         virtual_router_id 7\n  priority 200\n  advert_int 1\n  {options}\n  \
+         virtual_ipaddress {{\n    {VIP}/32\n  }}\n}}\n"
     );
     fs::write(&path, text)?;
-    let mut command = scene.rogue.command(tools::keepalived()?);
+    let mut command = host.command(tools::keepalived()?);
     command.args(["--dont-fork", "--vrrp", "--log-console", "--use-file"]).arg(&path);
     for (option, name) in [("--pid", "pid"), ("--vrrp_pid", "vrrp")] {
         command.arg(option).arg(directory.path().join(name));
     }
-    let mut keepalived = scene.rogue.spawn(command)?;
+    host.spawn(command)
+}
+
+#[test]
+fn an_address_that_keepalived_has_is_left_alone_until_it_is_free() -> Result<()> {
+    let scene = Scene::new("keepalived")?;
+    let directory = TempDir::new()?;
+    let mut keepalived = keepalived(&scene.rogue, &directory, "")?;
     is_left_alone_until_it_is_free(&scene, ROGUE, || end(&mut keepalived))
+}
+
+/// A frame that a host sends to all does not reach its own macvlan devices, so that no probe finds them.
+#[test]
+fn an_address_that_keepalived_has_on_a_virtual_mac_of_the_same_host_is_left_alone_until_it_is_free()
+-> Result<()> {
+    const VIRTUAL: Mac = Mac([0, 0, 0x5e, 0, 1, 7]);
+    for (name, options) in [("vmac", "use_vmac"), ("vmac-named", "use_vmac shared7")] {
+        let scene = Scene::new(name)?;
+        let directory = TempDir::new()?;
+        let mut keepalived = keepalived(&scene.node, &directory, options)?;
+        wait_until_in_use(&scene.client, VIRTUAL)?;
+        let wire = Wire::open(&scene.client, "eth0")?;
+        let mut agent = scene.agent(&config())?;
+        let says = format!("VIP {VIP} waits: this host has it as {VIP}/32 on ");
+        let is_said = |line: &LogLine| {
+            line.field("problem").and_then(Value::as_str).is_some_and(|problem| problem.starts_with(&says))
+        };
+        agent.wait_for_log(PATIENCE, "that it waits", is_said)?;
+        scene.client.flush_neighbours("eth0")?;
+        assert_eq!(scene.client.resolve(VIP)?, VIRTUAL, "{options}");
+        let received: Vec<Arp> = wire.drain()?.iter().filter_map(Frame::arp).collect();
+        let by_us = |arp: &Arp| arp.spa == VIP && arp.sha == NODE;
+        assert!(!received.iter().any(by_us), "{options}: {received:?}");
+
+        end(&mut keepalived)?;
+        wait_until_held(&agent, VIP, PATIENCE)?;
+        scene.client.flush_neighbours("eth0")?;
+        assert_eq!(scene.client.resolve(VIP)?, NODE, "{options}");
+    }
+    Ok(())
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! VIPs that wait until their addresses are known to be free.
 
+use vipward_common::{ETHERTYPE_8021Q, VlanTag};
+
 use super::*;
-use crate::host::placement::DesiredEntry;
+use crate::host::{net::Interface, placement::DesiredEntry};
 
 /// Returns a desired state with one held VIP, bound on an interface.
 fn wanted() -> Desired {
@@ -21,6 +23,16 @@ fn net() -> IpNet {
 }
 
 impl Host {
+    /// Adds a device of another program with the VIP's address.
+    fn add_device(&mut self, name: &str, kind: &str, lower: Option<u32>, vlan: Option<u16>) {
+        const DEVICE: u32 = 9;
+        let mut device = Interface::sample(DEVICE, name);
+        (device.kind, device.lower) = (kind.to_owned(), lower);
+        device.vlan = vlan.map(|id| VlanTag::new(ETHERTYPE_8021Q, id));
+        device.addresses.push(net());
+        self.site.view.interfaces.insert(DEVICE, device);
+    }
+
     fn hold_back(&mut self, observed: &Observed) -> (Desired, Vec<String>) {
         let mut desired = wanted();
         let effects = self.with(|segment, context| segment.hold_back(&mut desired, observed, context));
@@ -37,8 +49,17 @@ impl Host {
     }
 }
 
+/// Fate of a wanted VIP.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Held,
+    Silent,
+    Audible,
+}
+
 #[test]
 fn a_vip_waits_only_if_it_was_never_held_here_and_its_address_may_be_in_use() {
+    use Then::{Audible, Held, Silent};
     type Change = fn(&mut Host);
     let same: Change = |_| {};
     let has_address: Change = |host| host.site.interface(ETH0).addresses.push(net());
@@ -47,29 +68,36 @@ fn a_vip_waits_only_if_it_was_never_held_here_and_its_address_may_be_in_use() {
         host.site.interface(ETH0).addresses.push(net());
     };
     let held = Some(entry(Role::Held, HOLDER, 1));
-    let rows: [(&str, Option<VipEntry>, Change, bool); 9] = [
-        ("it is new", None, same, true),
-        ("it was guarded", Some(entry(Role::Foreign, PEER, 1)), same, true),
-        ("it is held", held, same, false),
-        ("it is handed over", Some(entry(Role::Handover, PEER, 1)), same, false),
-        ("it was found free, or is forced", None, |host| host.site.source.must_be_free = false, false),
-        ("probing is off", None, |host| host.configure(|it| it.probe.count = 0), false),
-        ("another program has the address here", None, has_address, true),
-        ("another program has added the address of a held VIP", held, has_address, false),
-        ("it is forced, and another program has the address here", None, forced_beside_it, false),
+    let on_macvlan: Change = |host| host.add_device("vrrp.7", "macvlan", Some(ETH0), None);
+    let on_vlan: Change = |host| host.add_device("eth0.7", "vlan", Some(ETH0), Some(7));
+    let on_other_card: Change = |host| host.site.interface(ETH1).addresses.push(net());
+    let rows: [(&str, Option<VipEntry>, Change, Then); 12] = [
+        ("it is new", None, same, Silent),
+        ("it was guarded", Some(entry(Role::Foreign, PEER, 1)), same, Silent),
+        ("it is held", held, same, Held),
+        ("it is handed over", Some(entry(Role::Handover, PEER, 1)), same, Held),
+        ("it was found free, or is forced", None, |host| host.site.source.must_be_free = false, Held),
+        ("probing is off", None, |host| host.configure(|it| it.probe.count = 0), Held),
+        ("another program has the address here", None, has_address, Audible),
+        ("another program has the address on a macvlan device", None, on_macvlan, Audible),
+        ("another program has the address on a VLAN's segment", None, on_vlan, Silent),
+        ("another program has the address on another card's segment", None, on_other_card, Silent),
+        ("another program has added the address of a held VIP", held, has_address, Held),
+        ("it is forced, and another program has the address here", None, forced_beside_it, Held),
     ];
-    for (what, before, change, waits) in rows {
+    for (what, before, change, then) in rows {
         let mut host = Host::new();
         change(&mut host);
         let (desired, _) = host.hold_back(&found(before));
         let role = desired.entries.get(&key(10)).map(|entry| (entry.role, entry.mac));
-        let expected = match (waits, host.segment.own_addresses(&host.site.view).next()) {
-            (false, _) => Some((Role::Held, HOLDER)),
-            (true, None) => Some((Role::Foreign, MacAddr::ZERO)),
+        let expected = match then {
+            Held => Some((Role::Held, HOLDER)),
+            Silent => Some((Role::Foreign, MacAddr::ZERO)),
             // The kernel answers for the other program.
-            (true, Some(_)) => None,
+            Audible => None,
         };
-        assert_eq!((role, desired.binds.is_empty()), (expected, waits), "{what}");
+        assert_eq!((role, desired.binds.is_empty()), (expected, then != Held), "{what}");
+        assert_eq!(host.segment.own_addresses(&host.site.view).is_empty(), then != Audible, "{what}");
     }
 }
 
