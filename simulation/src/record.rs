@@ -108,8 +108,10 @@ pub(crate) struct Unheard {
     pub(crate) since: Vec<Option<At>>,
     /// Per VIP: the last holder.
     pub(crate) holders: Vec<Option<NodeName>>,
-    /// The moves for that: the VIP, the new holder, and the number of disturbances before it.
-    pub(crate) moved: BTreeSet<(usize, NodeName, u32)>,
+    /// Per VIP: the number of disturbances before it was offered.
+    pub(crate) offered: Vec<Option<u32>>,
+    /// The moves for that: the VIP, the former holder, and the number of disturbances before it.
+    pub(crate) left: BTreeSet<(usize, NodeName, u32)>,
 }
 
 /// The record of a run.
@@ -157,7 +159,12 @@ impl Record {
             reached: vec![vec![vec![false; nodes]; nodes]; vips],
             dark: vec![None; vips],
             undelivered: vec![None; vips],
-            unheard: Unheard { since: vec![None; vips], holders: vec![None; vips], moved: BTreeSet::new() },
+            unheard: Unheard {
+                since: vec![None; vips],
+                holders: vec![None; vips],
+                offered: vec![None; vips],
+                left: BTreeSet::new(),
+            },
             changed_hands: vec![At::default(); vips],
             leases: vec![At::default(); nodes],
             notified_check: vec![At::default(); vips],

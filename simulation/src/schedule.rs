@@ -23,6 +23,7 @@ pub(crate) use self::{
     times::Times,
     timing::REFRESH,
     what::{
-        Denied, Edit, Ending, KINDS, Kind, MOST_KINDS, Mark, OnApi, OnSegment, OnTenants, Refused, What, Who,
+        Denied, Drops, Edit, Ending, KINDS, Kind, MOST_KINDS, Mark, OnApi, OnSegment, OnTenants, Refused,
+        What, Who,
     },
 };

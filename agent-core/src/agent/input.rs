@@ -184,7 +184,7 @@ pub struct Listened {
     /// The requested VIPs for which the program answers now, by its maps.
     pub answered: BTreeSet<IpAddr>,
     /// The answers of other hosts to this host.
-    pub egress: egress::Result,
+    pub egress: egress::Outcome,
     /// The VIPs of others for which this host asked, with their answers.
     pub of_others: BTreeMap<IpAddr, Option<Answered>>,
     /// What the frames with this host's own MAC show.

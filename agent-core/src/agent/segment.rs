@@ -504,11 +504,14 @@ impl Segment {
     fn carry_out_probing(&mut self, commands: Vec<probing::Command>, context: &Context<'_>) {
         for command in commands {
             match command {
+                // The program reports no answer about a VIP whose entry is missing.
+                probing::Command::Send(key) if context.stale.left(key.addr).is_some() => {
+                    self.probe(probing::Event::NotSent(key), context);
+                }
                 probing::Command::Send(key) => {
                     self.confirm(proxies::Event::Probed(key), context);
                     self.effects.push(Effect::Probe(key));
                 }
-                // The program reports no answer about a VIP whose entry is missing.
                 probing::Command::Free(key) if context.stale.left(key.addr).is_some() => {
                     self.probe(probing::Event::Wanted { key, manner: Manner::OFTEN }, context);
                 }

@@ -23,7 +23,7 @@
 //! |the host, the link to it, or a switch between was away|likewise|
 //! |this host's own address is gone|that question is not sent|
 //! |this host's link was down, or its stack changed|[`Event::Anew`] ends the round|
-//! |the sockets lost an answer|[`Result::has_lost`]|
+//! |the sockets lost an answer|[`Outcome::has_lost`]|
 //!
 //! A witness has answered the own address once more than it was asked again. So each question in a VIP's
 //! name lies between two that were answered.
@@ -108,7 +108,7 @@ pub struct Answers {
 
 /// The result of a round.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Result {
+pub struct Outcome {
     /// The answers, by the address of the host.
     pub answers: BTreeMap<IpAddr, Answers>,
     /// True if the sockets have lost frames, so that silence proves nothing.
@@ -132,7 +132,7 @@ pub enum Event {
     /// Half of a round is over, in which these VIPs were answered.
     Halfway { segment: u32, round: u64, heard: BTreeSet<IpAddr> },
     /// A round is over.
-    Ended { segment: u32, round: u64, result: Result },
+    Ended { segment: u32, round: u64, result: Outcome },
 }
 
 impl Event {
@@ -244,7 +244,7 @@ impl Egress {
                     line.round = None;
                     // A round that has not ended by now counts for nothing.
                     if let Some(late) = line.listening {
-                        commands.extend(line.on_ended(late, &Result::default(), now).command(segment));
+                        commands.extend(line.on_ended(late, &Outcome::default(), now).command(segment));
                     }
                     line.listening = Some(round);
                 }
@@ -424,7 +424,7 @@ impl Line {
         (hosts, round.vips.difference(heard).copied().collect())
     }
 
-    fn on_ended(&mut self, number: u64, result: &Result, now: Monotonic) -> Found {
+    fn on_ended(&mut self, number: u64, result: &Outcome, now: Monotonic) -> Found {
         let mut found = Found::default();
         if self.listening.take_if(|it| *it == number).is_none() {
             return found;
@@ -514,7 +514,7 @@ impl Vip {
 
 impl Round {
     /// Returns a host whose silence about a VIP counts. `heard_by` is the host that answered before.
-    fn witness(&self, vip: IpAddr, heard_by: Option<IpAddr>, result: &Result) -> Option<IpAddr> {
+    fn witness(&self, vip: IpAddr, heard_by: Option<IpAddr>, result: &Outcome) -> Option<IpAddr> {
         let is_near = self.subnets.iter().any(|net| net.contains(&vip));
         let is_witness = |host: &&Host| {
             let asked = self.asked.get(&host.address).filter(|asked| asked.vips.contains(&vip));
@@ -532,7 +532,7 @@ impl Round {
 }
 
 /// Returns a host that has answered a VIP.
-fn heard_by(vip: IpAddr, result: &Result) -> Option<IpAddr> {
+fn heard_by(vip: IpAddr, result: &Outcome) -> Option<IpAddr> {
     result.answers.iter().find(|(_, answers)| answers.vips.contains(&vip)).map(|(host, _)| *host)
 }
 

@@ -34,7 +34,7 @@ impl World {
             return;
         };
         let since = *self.record.unheard.since[vip].get_or_insert(self.now);
-        let filters = self.nodes.iter().filter(|node| node.faults.filtered.any()).map(|_| 1).sum();
+        let filters = self.nodes.iter().filter(|node| node.faults.is_filtered()).map(|_| 1).sum();
         if self.record.trouble.in_force > filters || self.is_stuck(vip) {
             return;
         }
@@ -52,19 +52,23 @@ impl World {
         }
     }
 
-    /// Checks that no node gets an unheard VIP twice while nothing else happens: no VIP wanders between
-    /// nodes of which none is heard.
+    /// Checks that no node lets go of an unheard VIP twice while nothing else happens: no VIP wanders
+    /// between nodes of which none is heard.
     pub(super) fn check_wandering(&mut self, vip: usize) {
-        let disturbances = self.record.trouble.disturbances;
         let Some(claim) = self.api.claims.get(&names::vip(vip)) else { return };
-        let ClaimState::Held(holder) = &claim.state else { return };
-        let before = self.record.unheard.holders[vip].replace(holder.node.clone());
-        if before.as_ref() == Some(&holder.node) || !claim.note.cause.contains(CAUSE) {
+        let disturbances = self.record.trouble.disturbances;
+        let ClaimState::Held(holder) = &claim.state else {
+            self.record.unheard.offered[vip].get_or_insert(disturbances);
+            return;
+        };
+        let disturbances = self.record.unheard.offered[vip].take().unwrap_or(disturbances);
+        let Some(before) = self.record.unheard.holders[vip].replace(holder.node.clone()) else { return };
+        if before == holder.node || !claim.note.cause.contains(CAUSE) {
             return;
         }
-        self.record.facts.filters.left = true;
-        if !self.record.unheard.moved.insert((vip, holder.node.clone(), disturbances)) {
-            let what = format!("{} gets {} for the second time", holder.node, names::vip(vip));
+        self.record.facts.switches.left = true;
+        if !self.record.unheard.left.insert((vip, before.clone(), disturbances)) {
+            let what = format!("{before} lets go of {} for the second time", names::vip(vip));
             self.violate("unheard", what);
         }
     }

@@ -148,11 +148,11 @@ impl World {
                 let rest = Duration::from_millis((timing.lease_ms + timing.margin_ms).into());
                 it.times.refused_until = it.times.refused_until.max(self.now + lasts + RETRY + rest * 2);
             }
-            What::Filtered { who, .. } => {
+            What::Filtered { who, drops, .. } => {
                 let it = &mut self.nodes[who.index()];
-                it.faults.filtered.change(begins);
+                it.faults.filtered[drops as usize].change(begins);
                 it.times.filtered = self.now;
-                self.record.facts.filters.any = true;
+                self.record.facts.switches.filter = true;
             }
             What::ChangeMac { who, segment } => self.change_mac(who.index(), segment.into()),
             What::NoCarrier { who, segment, .. } => {
@@ -333,6 +333,11 @@ impl World {
                     percent,
                     begins,
                 );
+            }
+            OnSegment::Reflecting { segment, .. } => {
+                let reflecting = &mut self.network.segments[segment_index(segment, segments)].reflecting;
+                reflecting.change(begins);
+                self.record.facts.switches.reflects = true;
             }
             OnSegment::LateFrames { segment, by_ms, .. } => {
                 keep(

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::time::At;
+use crate::schedule::Times;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
@@ -25,6 +26,8 @@ pub(crate) struct Segment {
     pub(crate) lossy: Vec<(usize, u8)>,
     pub(crate) late: Vec<(usize, u32)>,
     pub(crate) dead: Vec<(usize, Way)>,
+    /// The switch sends each frame back to its sender, too.
+    pub(crate) reflecting: Times,
     /// The time of the last change.
     pub(crate) changed: At,
 }

@@ -25,7 +25,7 @@ use super::{
     time::{At, Clock},
     wired,
 };
-use crate::schedule::{Kind, MOST_KINDS, NodePlan, Times, names};
+use crate::schedule::{Drops, Kind, MOST_KINDS, NodePlan, Times, names};
 
 /// The kernel's number of the program.
 pub(crate) const PROGRAM: u32 = 1;
@@ -67,11 +67,22 @@ pub(crate) struct Faults {
     pub(crate) no_changes: Times,
     /// The map has no room for another entry.
     pub(crate) no_room: Times,
-    /// The network drops what it sends from VIPs, but for announcements.
-    pub(crate) filtered: Times,
+    /// The network drops these frames of its VIPs.
+    pub(crate) filtered: [Times; 2],
     /// The delays of its pings.
     pub(crate) busy: Vec<(usize, u32)>,
     pub(crate) key_gone: Times,
+}
+
+impl Faults {
+    /// Returns true if the network drops these frames of its VIPs.
+    pub(crate) fn drops(&self, frames: Drops) -> bool {
+        self.filtered[frames as usize].any()
+    }
+
+    pub(crate) fn is_filtered(&self) -> bool {
+        self.filtered.iter().any(|it| it.any())
+    }
 }
 
 /// The times at which something has changed on a node.

@@ -21,7 +21,7 @@ pub struct Facts {
     /// A Service requested a VIP of another namespace.
     pub strangers: bool,
     pub hosts: Hosts,
-    pub filters: Filters,
+    pub switches: Switches,
     /// The token of a node lied about a VIP.
     pub lies: bool,
     /// The API server refused a write of an agent.
@@ -64,14 +64,23 @@ pub struct Hosts {
     pub late: bool,
 }
 
-/// Filters that drop what nodes send from their VIPs.
+/// Faults of switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Filters {
-    pub any: bool,
-    /// A node found a VIP unheard.
-    pub unheard: bool,
+pub struct Switches {
+    /// One sent frames back to their senders.
+    pub reflects: bool,
+    /// One dropped frames of a node's VIPs.
+    pub filter: bool,
+    /// A node found a VIP unheard, or blind.
+    pub found: Found,
     /// Such a VIP moved to another node.
     pub left: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Found {
+    pub unheard: bool,
+    pub blind: bool,
 }
 
 /// The schedules among which something must happen often enough.
@@ -90,7 +99,7 @@ pub enum Among {
 
 type Happened = fn(&Facts) -> bool;
 
-const SHARES: [(Among, &str, Happened); 24] = [
+const SHARES: [(Among, &str, Happened); 26] = [
     (Among::Ordinary, "wire failover", |it| it.wire),
     (Among::Ordinary, "a take-over", |it| it.taken_over),
     (Among::Ordinary, "a passed lease deadline", |it| it.lapsed),
@@ -98,11 +107,13 @@ const SHARES: [(Among, &str, Happened); 24] = [
     (Among::Ordinary, "a VIP taken back", |it| it.taken_back),
     (Among::Ordinary, "an interrupted handover", |it| it.interrupted),
     (Among::Ordinary, "a refused entry", |it| it.refused),
+    (Among::Ordinary, "a switch that sends frames back", |it| it.switches.reflects),
     (Among::Ordinary, "a stranger's Service", |it| it.strangers),
     (Among::Ordinary, "a host with a VIP's address", |it| it.hosts.any),
     (Among::Host, "one that answers late", |it| it.hosts.late),
-    (Among::Filter, "a VIP that was found unheard", |it| it.filters.unheard),
-    (Among::Filter, "one that moved for that", |it| it.filters.left),
+    (Among::Filter, "a VIP that was found unheard", |it| it.switches.found.unheard),
+    (Among::Filter, "one that was found blind", |it| it.switches.found.blind),
+    (Among::Filter, "one that moved for that", |it| it.switches.left),
     (Among::Ordinary, "a token that lied", |it| it.lies),
     (Among::Ordinary, "a refused write of an agent", |it| it.denied),
     (Among::Wire, "voters that agreed", |it| it.suspected),
@@ -139,7 +150,7 @@ impl From<Facts> for Tally {
         Self {
             runs: 1,
             hosts: facts.hosts.any.into(),
-            filters: facts.filters.any.into(),
+            filters: facts.switches.filter.into(),
             wire: facts.wire.into(),
             controller: facts.controller.into(),
             seen: SHARES.map(|(.., happened)| happened(&facts).into()),

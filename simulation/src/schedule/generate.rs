@@ -9,7 +9,7 @@ use fastrand::Rng;
 use super::{
     plan::{Disturbance, NodePlan, STEPS, Schedule, VipPlan, When},
     timing::Timing,
-    what::{Edit, Ending, KINDS, Mark, OnApi, OnSegment, What, Who},
+    what::{Drops, Edit, Ending, KINDS, Mark, OnApi, OnSegment, What, Who},
 };
 
 /// The time of the first disturbance; most clusters have settled by then.
@@ -56,6 +56,7 @@ fn generate(seed: u64) -> Schedule {
     disturbances.extend(generator.strangers(&disturbances));
     disturbances.extend(hosts(seed, nodes, vips, is_rewritten));
     disturbances.extend(filters(seed, nodes, vips));
+    disturbances.extend(reflections(seed, segments));
     disturbances.extend(Generator::denials(seed, nodes, &disturbances));
     let schedule = Schedule {
         seed,
@@ -122,7 +123,7 @@ fn hosts(seed: u64, nodes: u8, vips: u8, is_rewritten: bool) -> Vec<Disturbance>
     disturbances
 }
 
-/// Returns filters on the way out of a holder or of all nodes, for one schedule in four. They have noise of
+/// Returns filters before a holder or all nodes, for one schedule in four. They have noise of
 /// their own.
 fn filters(seed: u64, nodes: u8, vips: u8) -> Vec<Disturbance> {
     let mut rng = Rng::with_seed(seed.rotate_left(40));
@@ -132,8 +133,17 @@ fn filters(seed: u64, nodes: u8, vips: u8) -> Vec<Disturbance> {
     let (when, for_ms) = (When::Ms(rng.u32(1_000..FIRST_MS + 40_000)), rng.u32(1_000..120_000));
     let holder = Who::Holder(rng.u8(0..vips));
     let filtered = if rng.u8(0..3) == 0 { (0..nodes).map(Who::Node).collect() } else { vec![holder] };
-    let filter = |who| Disturbance { when, what: What::Filtered { who, for_ms } };
+    let drops = if rng.bool() { Drops::Requests } else { Drops::Answers };
+    let filter = |who| Disturbance { when, what: What::Filtered { who, drops, for_ms } };
     filtered.into_iter().map(filter).collect()
+}
+
+/// Returns a switch that sends frames back, for one schedule in six.
+fn reflections(seed: u64, segments: u8) -> Option<Disturbance> {
+    let mut rng = Rng::with_seed(seed.rotate_left(50));
+    let when = When::Ms(rng.u32(0..FIRST_MS + 40_000));
+    let reflecting = OnSegment::Reflecting { segment: rng.u8(0..segments), for_ms: rng.u32(1_000..60_000) };
+    (rng.u8(0..6) == 0).then_some(Disturbance { when, what: What::Segment(reflecting) })
 }
 
 fn timing(rng: &mut Rng) -> Timing {

@@ -28,6 +28,15 @@ pub(crate) enum Ending {
     Uninstall,
 }
 
+/// The frames that a filter in the network drops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) enum Drops {
+    /// What a node sends from VIPs, but for announcements.
+    Answers,
+    /// The requests for VIPs that do not go to the node's MAC.
+    Requests,
+}
+
 /// A mark of Kubernetes against a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Mark {
@@ -67,8 +76,8 @@ pub(crate) enum What {
     End { who: Who, how: Ending, back_ms: Option<u32> },
     /// The kernel refuses changes of entries: all of them, or new ones because the map is full.
     EntriesRefused { who: Who, new_only: bool, for_ms: u32 },
-    /// The network drops the questions that a node asks in the names of VIPs.
-    Filtered { who: Who, for_ms: u32 },
+    /// The network drops frames of a node's VIPs.
+    Filtered { who: Who, drops: Drops, for_ms: u32 },
     /// An interface gets another MAC.
     ChangeMac { who: Who, segment: u8 },
     /// An interface loses its carrier.
@@ -218,6 +227,7 @@ impl What {
             | Self::Unwanted { .. }
             | Self::Stranger { .. }
             | Self::Filtered { .. }
+            | Self::Segment(OnSegment::Reflecting { .. })
             | Self::Host { .. } => true,
             Self::End { how: Ending::Restart, back_ms, .. } => is_back_in_time(back_ms, timing),
             Self::End { how: Ending::Uninstall, .. }

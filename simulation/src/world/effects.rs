@@ -349,7 +349,7 @@ impl World {
         let mut answers = process.egress.remove(&segment).unwrap_or_default();
         let questions = process.questions.remove(&segment).unwrap_or_default();
         let of_others = self.answered_questions(node, segment, questions, &mut answers);
-        let egress = egress::Result { answers, has_lost: false };
+        let egress = egress::Outcome { answers, has_lost: false };
         let answered = BTreeSet::new();
         let frames = u32::from(self.hears(node, segment));
         let listened = Listened {

@@ -17,7 +17,7 @@ use vipward_core::{
 };
 
 use super::{Happening, World};
-use crate::schedule::names;
+use crate::schedule::{Drops, names};
 
 /// The time from the questions of a round of listening to the first answer.
 const ANSWERED: Duration = Duration::from_millis(1);
@@ -75,7 +75,7 @@ impl World {
             self.may_announce(node, VipKey::new(segment, *vip), mac, is_taken_back)
         };
         let sent: BTreeSet<IpAddr> = vips.into_iter().filter(is_held).collect();
-        let is_filtered = self.nodes[node].faults.filtered.any();
+        let is_filtered = self.nodes[node].faults.drops(Drops::Answers);
         if self.hears(node, segment)
             && let Some(process) = &mut self.nodes[node].process
             && let Some(answers) = process.egress.entry(segment).or_default().get_mut(&host)
@@ -109,26 +109,30 @@ impl World {
                 continue;
             }
             hosts.insert(host, Answers { own: 1, ..Answers::default() });
-            if it.answer(names::vip_index(vip), segment, self.now).is_some() && !it.faults.filtered.any() {
-                answered.insert(vip, Some(Answered::ToAll));
-            } else {
+            let is_answered = it.answer(names::vip_index(vip), segment, self.now).is_some();
+            let is_deaf = it.faults.drops(Drops::Requests);
+            let by = if is_deaf { Answered::ToUnicast } else { Answered::ToAll };
+            let answer = Some(by).filter(|_| is_answered && !it.faults.drops(Drops::Answers));
+            if answer != Some(Answered::ToAll) {
                 self.nodes[holder].times.unanswered = self.now;
             }
+            answered.insert(vip, answer);
         }
         answered
     }
 
-    /// Writes a finding about a VIP. Promise `egress`: only a VIP is unheard whose frames the network
+    /// Writes a finding about a VIP. Promise `egress`: only a VIP is unheard or blind whose frames the network
     /// drops, or has dropped in the last two rounds; or which did not answer another node lately.
     pub(super) fn put_fault(&mut self, node: usize, key: VipKey, fault: Option<VipFault>) {
         let it = &mut self.nodes[node];
         it.program.put_fault(key, fault);
-        self.record.facts.filters.unheard |= fault.is_some();
-        let is_filtered = it.faults.filtered.any()
+        self.record.facts.switches.found.unheard |= fault == Some(VipFault::Unheard);
+        self.record.facts.switches.found.blind |= fault == Some(VipFault::Blind);
+        let is_filtered = it.faults.is_filtered()
             || self.now < it.times.filtered + LISTEN * 3
             || self.now < it.times.unanswered + TELLS;
         if fault.is_some() && !is_filtered {
-            self.violate("egress", format!("{} finds {} unheard", names::node(node), key.addr));
+            self.violate("egress", format!("{} finds {} unheard or blind", names::node(node), key.addr));
         }
     }
 

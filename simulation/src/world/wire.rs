@@ -16,6 +16,9 @@ const RING: usize = 4_096;
 impl World {
     /// Sends a frame of a station: to all others, or to the one that has the MAC.
     pub(super) fn transmit(&mut self, segment: usize, from: usize, frame: Frame) {
+        if self.network.segments[segment].reflecting.any() && from < self.nodes.len() {
+            self.send_frame(segment, from, from, frame);
+        }
         if frame.to.is_multicast() {
             for to in (0..self.nodes.len()).filter(|to| *to != from) {
                 self.send_frame(segment, from, to, frame);

@@ -178,8 +178,11 @@ impl Subject<'_> {
                 }
             }
             Outcome::Conflict | Outcome::Missing | Outcome::Refused(_) => {
-                // The offer was not written. This node goes on holding the VIP.
-                if busy == Busy::Offer && self.vip.tenure.is_held() && self.is_valid() {
+                // The offer was not written. This node goes on holding the VIP, unless a watch has shown
+                // meanwhile that another node does.
+                let goes_on =
+                    self.vip.tenure.is_held() && self.is_valid() && !self.is_news_of_another_holder();
+                if busy == Busy::Offer && goes_on {
                     self.vip.tenure.stop_handover();
                     self.set_entry(Some(Entry::Held));
                 }
@@ -199,6 +202,16 @@ impl Subject<'_> {
             }
         }
         self.look_at_news();
+    }
+
+    /// Returns true if a watch has shown a later claim of another node, which the VIP's request outlasts.
+    fn is_news_of_another_holder(&self) -> bool {
+        let is_one = |record: &ClaimRecord| {
+            matches!(record.state, ClaimState::Held(_))
+                && !self.nodes.is_ours(&record.state)
+                && self.vip.claim.epoch().is_none_or(|known| known < record.epoch)
+        };
+        self.vip.requests.news().iter().any(|news| matches!(news, News::Claim(record) if is_one(record)))
     }
 
     /// Makes this node the holder: this process has written a claim that names it.

@@ -145,6 +145,17 @@ fn an_offer_that_fails_leaves_the_vip_where_it_is() {
 }
 
 #[test]
+fn an_offer_that_fails_after_another_node_has_taken_the_vip_brings_no_answer_back() {
+    let mut world = offering();
+    world.store_claim(held("b"), 2);
+    assert_eq!(world.notify(Event::Claim(world.claimed().clone())), [""; 0], "the offer is under way");
+    assert_eq!(world.answer(), ["read claim"], "a conflict");
+    assert!(matches!(world.entry(), Some(Entry::Handover { mac: to, .. }) if to == mac("b")));
+    world.answer();
+    assert!(!world.holds());
+}
+
+#[test]
 fn an_offer_whose_fate_is_unknown_is_read_before_it_is_decided_on() {
     // The offer was written, and the handover goes on.
     let mut world = offering();

@@ -112,6 +112,10 @@ impl Requests {
         self.news.push(news);
     }
 
+    pub(crate) fn news(&self) -> &[News] {
+        &self.news
+    }
+
     pub(crate) fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }

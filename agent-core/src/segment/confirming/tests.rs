@@ -368,6 +368,15 @@ fn a_finding_is_forgotten_if_it_is_not_confirmed() {
 }
 
 #[test]
+fn a_proxy_is_forgotten_when_probes_have_no_answer() {
+    let mut run = Run::in_use(Proxied::Take);
+    run.until(14_000);
+    assert_eq!(run.confirming.answerer(&key(10), first()), Some(Answerer::Proxy));
+    assert_eq!(run.confirming.doubt(key(10), at(20_000)), None);
+    assert_eq!(run.confirming.answerer(&key(10), first()), None, "whoever answers now is a host");
+}
+
+#[test]
 fn thousands_are_asked_at_the_pace_and_few_are_told_apart_at_a_time() {
     let mut run = Run::start(Proxied::Take);
     for number in 0..4_000 {

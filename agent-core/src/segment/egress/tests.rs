@@ -64,7 +64,7 @@ impl Network {
     }
 
     /// Adds the hosts' answers to questions in the names of VIPs, at first or at half-time.
-    fn answer(&mut self, commands: Vec<Command>, half: usize, result: &mut Result) {
+    fn answer(&mut self, commands: Vec<Command>, half: usize, result: &mut Outcome) {
         for command in commands {
             let Command::Ask { segment, round, host, vips, .. } = command else { panic!("{command:?}") };
             let (_, _, refuses) = self.hosts.iter().find(|(it, ..)| *it == host).expect("a host");
@@ -86,7 +86,7 @@ impl Network {
         self.asked.clear();
         let round = self.round;
         self.on(Event::Began { segment: SEGMENT, round });
-        let mut result = Result { has_lost: self.has_lost, ..Result::default() };
+        let mut result = Outcome { has_lost: self.has_lost, ..Outcome::default() };
         for (address, kind, _) in self.hosts.clone() {
             result.answers.entry(address).or_default().own += 1;
             let host = Host { address, mac: MacAddr([2; 6]), own: v4(2), kind };
@@ -364,7 +364,7 @@ fn a_round_of_another_way_proves_nothing() {
     assert_eq!(network.on(answered), []);
     assert_eq!(network.on(Event::Halfway { segment, round, heard: BTreeSet::new() }), []);
     let answers = [(GATEWAY, Answers { own: 3, vips: BTreeSet::new() })].into();
-    let result = Result { answers, has_lost: false };
+    let result = Outcome { answers, has_lost: false };
     assert_eq!(network.on(Event::Ended { segment, round, result }), []);
     assert!(!network.is_unheard(VIP));
 }

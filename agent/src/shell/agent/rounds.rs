@@ -72,7 +72,7 @@ pub(super) struct Report {
     /// Sender of the first frame.
     pub(super) first: Option<(IpAddr, MacAddr)>,
     pub(super) requested: BTreeSet<IpAddr>,
-    pub(super) egress: egress::Result,
+    pub(super) egress: egress::Outcome,
     /// The VIPs of other nodes for which it has asked, with their holders' answers.
     pub(super) of_others: BTreeMap<IpAddr, Option<Answered>>,
     pub(super) own: OwnFrames,
@@ -101,7 +101,7 @@ impl Round {
             asks_by_unicast: false,
             first: None,
             requested: BTreeSet::new(),
-            egress: egress::Result::default(),
+            egress: egress::Outcome::default(),
             of_others: BTreeMap::new(),
             own: OwnFrames::default(),
         };

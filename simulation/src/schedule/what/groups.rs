@@ -21,6 +21,8 @@ pub(crate) enum OnSegment {
     Lossy { segment: u8, percent: u8, for_ms: u32 },
     /// Frames are late.
     LateFrames { segment: u8, by_ms: u32, for_ms: u32 },
+    /// The switch sends each frame back to its sender, too.
+    Reflecting { segment: u8, for_ms: u32 },
 }
 
 impl OnSegment {
@@ -31,7 +33,8 @@ impl OnSegment {
             | Self::Cut { segment, .. }
             | Self::Dead { segment, .. }
             | Self::Lossy { segment, .. }
-            | Self::LateFrames { segment, .. } => segment,
+            | Self::LateFrames { segment, .. }
+            | Self::Reflecting { segment, .. } => segment,
         }
     }
 
@@ -42,13 +45,15 @@ impl OnSegment {
             | Self::Cut { for_ms, .. }
             | Self::Dead { for_ms, .. }
             | Self::Lossy { for_ms, .. }
-            | Self::LateFrames { for_ms, .. } => for_ms,
+            | Self::LateFrames { for_ms, .. }
+            | Self::Reflecting { for_ms, .. } => for_ms,
         }
     }
 
     pub(super) fn is_mild(self, nodes: usize) -> bool {
         match self {
             Self::LateFrames { by_ms, .. } => by_ms <= 30,
+            Self::Reflecting { .. } => true,
             // A switch that restarts loses all frames of all nodes.
             Self::Lossy { percent, .. } => percent <= 10 && nodes > 2 || percent >= 100,
             Self::Cut { .. } | Self::OneWay { .. } => nodes > 2,
@@ -62,7 +67,10 @@ impl OnSegment {
                 (*one, *other) = (name(*one), name(*other));
             }
             Self::Dead { who, .. } => *who = name(*who),
-            Self::Partition { .. } | Self::Lossy { .. } | Self::LateFrames { .. } => {}
+            Self::Partition { .. }
+            | Self::Lossy { .. }
+            | Self::LateFrames { .. }
+            | Self::Reflecting { .. } => {}
         }
     }
 }

@@ -27,7 +27,7 @@ impl World {
 
     fn listened(&mut self, round: u64, (frames, counted, asked): Received) -> Vec<String> {
         let answered = if asked { [vip(10)].into() } else { BTreeSet::new() };
-        let egress = egress::Result::default();
+        let egress = egress::Outcome::default();
         let mut lines = self.notify(Input::Listened(Listened {
             segment: ETH0,
             round,

@@ -41,7 +41,7 @@ impl World {
         lines.extend(self.notify(Input::Halfway { segment: ETH0, round, heard: vips.clone() }));
         self.after(LISTEN);
         let answers = [(gateway(), egress::Answers { own: 3, vips })].into();
-        let egress = egress::Result { answers, has_lost: false };
+        let egress = egress::Outcome { answers, has_lost: false };
         let (frames, counted) = (3, 3);
         let listened = Listened {
             segment: ETH0,
