@@ -58,6 +58,8 @@ pub struct Known<'a> {
     pub stale: &'a Stale,
     /// Interfaces that should have the program and do not, with the reason.
     pub unattached: &'a BTreeMap<u32, String>,
+    /// True if no claim decides between this node and a peer.
+    pub settles_by_age: bool,
 }
 
 /// The VIPs of an examination.
@@ -236,7 +238,11 @@ fn why_silent(
         let Some(seen) = entries.get(&VipKey::new(*ifindex, vip)) else { continue };
         let trouble = trouble.or((seen.mac != *own).then_some(InterfaceFault::OtherMac));
         match Part::of(seen.role, surroundings.lease_deadline, trouble, seen.fault) {
-            Part::Held => return known.segment.doubled(&VipKey::new(*ifindex, vip)).map(doubled),
+            Part::Held => {
+                // In a cluster the claim decides, and forged frames must not make a node not ready.
+                let conflict = known.segment.doubled(&VipKey::new(*ifindex, vip));
+                return conflict.filter(|_| known.settles_by_age).map(doubled);
+            }
             Part::Handover => return None,
             Part::Failing(fault) => {
                 silent = Some(format!("{}: {}", known.view.name_of(*ifindex), fault.name()));

@@ -79,6 +79,7 @@ impl Agent {
                 segment: &self.segment,
                 stale: &self.site.stale,
                 unattached: &self.unattached,
+                settles_by_age: true,
             };
             self.answers.on_entries(&mut examination, &entries, (&known, at(millis)));
         }

@@ -157,6 +157,7 @@ impl Agent {
             segment: &self.segment,
             stale: &self.stale,
             unattached: self.attachments.unattached(),
+            settles_by_age: self.source.settles_by_age(),
         };
         self.answers.on_entries(examination, entries, (&known, now));
     }
