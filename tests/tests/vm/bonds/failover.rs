@@ -9,6 +9,7 @@ use anyhow::{Context, Result, ensure};
 use vipward_tests::{
     agent::{Agent, ask, wait_until_running},
     frames::{Family, Message, nd::ALL_ROUTERS},
+    kit::wait_until,
     lan::{
         BondMode, VlanProtocol, Wire,
         vm::{Control, Machine},
@@ -32,7 +33,9 @@ const BAR: Duration = Duration::from_millis(100);
 /// Time in which announcements are received: two ends of the bond's monitor, and more than enough for a
 /// second round.
 const RECEIVED: Duration = Duration::from_secs(3);
-/// Time from the start of an agent until its first six rounds have left.
+/// Longest time until VIPs are held, also where the agent hears no host.
+const TAKEN_WITHIN: Duration = Duration::from_mins(1);
+/// Time from the taking of VIPs until their first six rounds have left.
 const ROUNDS: Duration = Duration::from_secs(7);
 /// Without refreshes in the time of a test.
 const CONFIG: &str = "announce: {refresh: 1h}\n";
@@ -95,6 +98,11 @@ fn scene(machine: &Machine, kind: Top) -> Result<(Cables, Agent, Wire)> {
     cables.client.namespace().snoop_mld(FAR)?;
     let vips = vips().map(|vip| format!("{{address: '{vip}'}}"));
     let agent = cables.agent(&format!("{CONFIG}vips: [{}]\n", vips.join(", ")))?;
+    wait_until(TAKEN_WITHIN, "all VIPs to be held", || {
+        let status = agent.status()?;
+        let rows = status["vips"].as_array().context("status has no list of VIPs")?;
+        Ok(rows.iter().filter(|row| row["role"] == "held").count() == vips.len())
+    })?;
     sleep(ROUNDS);
     let wire = Wire::open_all(&cables.client, FAR)?;
     Ok((cables, agent, wire))
