@@ -59,7 +59,7 @@ pub trait Tables {
     /// Reports a claim on `vip`, or a probe for it, to userspace, unless this host has sent it.
     fn notify(&self, kind: EventKind, vip: &Vip, question: &Self::Question, now_ns: u64);
     /// Returns true if the program defends VIPs and its limits allow a defence
-    /// against this claim, which `notify` has reported. Counts the defence.
+    /// against this claim of another host, which `notify` has reported. Counts the defence.
     fn admits_defence(&self, vip: &Vip, question: &Self::Question, now_ns: u64) -> bool;
 }
 

@@ -239,7 +239,7 @@ impl<F: Family, I: Fn() -> bool> Tables for Maps<F, I> {
 
     #[inline(always)]
     fn notify(&self, kind: EventKind, vip: &Vip, question: &F::Question, now_ns: u64) {
-        // A switch may send a frame back. It must not hold back the event about another host's.
+        // A switch may send this host's frames back. Their events would hold those of other hosts back.
         if own_mac(self.segment) == Some(question.sender()) {
             return;
         }

@@ -108,9 +108,9 @@ pub(crate) struct Unheard {
     pub(crate) since: Vec<Option<At>>,
     /// Per VIP: the last holder.
     pub(crate) holders: Vec<Option<NodeName>>,
-    /// Per VIP: the number of disturbances before it was offered.
+    /// Per VIP: the number of disturbances at the time of its offer.
     pub(crate) offered: Vec<Option<u32>>,
-    /// The moves for that: the VIP, the former holder, and the number of disturbances before it.
+    /// The moves for that: the VIP, the former holder, and the number of disturbances at the time of the offer.
     pub(crate) left: BTreeSet<(usize, NodeName, u32)>,
 }
 

@@ -506,7 +506,7 @@ impl Segment {
             match command {
                 // The program reports no answer about a VIP whose entry is missing.
                 probing::Command::Send(key) if context.stale.left(key.addr).is_some() => {
-                    self.probe(probing::Event::NotSent(key), context);
+                    self.probe(probing::Event::Unwatched(key), context);
                 }
                 probing::Command::Send(key) => {
                     self.confirm(proxies::Event::Probed(key), context);
@@ -517,7 +517,7 @@ impl Segment {
                 }
                 probing::Command::Free(key) if self.is_doubted(key, context) => {}
                 probing::Command::Free(key) => {
-                    self.confirm(proxies::Event::Forget(key), context);
+                    self.confirm(proxies::Event::Free(key), context);
                     if !self.yields.asks_about(&key) {
                         self.provisional.on_free(key, context.now);
                     }

@@ -129,6 +129,8 @@ pub enum Event<'a> {
     Probed(VipKey),
     /// This node no longer wants to know.
     Forget(VipKey),
+    /// No host has answered a probe. A proxy would have, so whoever answers from now on is none.
+    Free(VipKey),
     /// A host was told from a router.
     Told {
         key: VipKey,
@@ -235,11 +237,7 @@ impl Confirming {
 
     /// Doubts that an address is free that no host has answered probes for, if a router was found to
     /// answer for it, or a host that may be one. [`Command::Free`] follows unless the router still does.
-    /// A proxy would have answered, so whoever answers from now on is none.
     pub fn doubt(&mut self, key: VipKey, now: Monotonic) -> Option<Command> {
-        if self.found.get(&key).is_some_and(|found| found.answerer == Answerer::Proxy) {
-            self.found.remove(&key);
-        }
         let router = self.found.get(&key).filter(|found| found.answerer == Answerer::Router);
         let told = self.telling.range((key, MacAddr::ZERO)..).next().filter(|(other, _)| *other == key);
         let mac = router.map(|found| found.mac).or(told.map(|(_, mac)| *mac))?;
@@ -270,6 +268,11 @@ impl Confirming {
             Event::NotSent(key) | Event::Forget(key) => {
                 self.end(&key);
                 self.suspects.remove(&key);
+            }
+            Event::Free(key) => {
+                self.end(&key);
+                self.suspects.remove(&key);
+                self.found.remove(&key);
             }
             Event::Told { key, mac, answerer } => {
                 // Without an answer to any request, nothing is known.

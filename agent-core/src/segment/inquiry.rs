@@ -9,7 +9,7 @@
 //! |to the request to all|any|that it is well|
 //! |to the unicast alone|is answered|[`VipFault::Blind`]|
 //! |not|is answered|[`VipFault::Unheard`]|
-//! |not, or to the unicast alone|not|nothing: the holder is away. The next round is the first|
+//! |not, or to the unicast alone|not|nothing: the holder is out of reach. The next round is the first|
 //! |(no request could be sent)|any|nothing|
 //!
 //! A finding is about one tenure of a VIP: the next holder, or the next epoch, begins without one.

@@ -145,6 +145,8 @@ pub enum Event {
         mac: MacAddr,
     },
     NotSent(VipKey),
+    /// No answer to a probe would be reported now, nor was one to the probes before.
+    Unwatched(VipKey),
     /// Time has passed, and everything that was received meanwhile has been passed on.
     Tick,
 }
@@ -314,6 +316,9 @@ impl Prober {
                 if let Some(asked) = self.asked.get_mut(&key) {
                     asked.sent = asked.sent.saturating_sub(1);
                 }
+            }
+            Event::Unwatched(key) => {
+                self.attempt(key, now + RETRY);
             }
             // Only a tick concludes an attempt: everything received until now has been passed on.
             Event::Tick => {

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use vipward_core::records::ClaimState;
 
-use crate::{schedule::names, world::World};
+use crate::{
+    schedule::{Times, names},
+    world::World,
+};
 
 /// The time for a handover, beyond that for which a claim rests.
 const MOVES: Duration = Duration::from_secs(10);
@@ -27,15 +30,18 @@ impl World {
         entry.is_some_and(|entry| entry.fault().is_some()).then_some(node)
     }
 
-    /// Checks that an unheard VIP moves if another node could be heard. Only filters are in force.
+    /// Checks that an unheard VIP moves if another node could be heard. Only filters and reflections are in
+    /// force.
     pub(super) fn check_unheard(&mut self, vip: usize) {
         let Some(holder) = self.unheard_holder(vip).filter(|_| self.is_wanted(vip)) else {
             self.record.unheard.since[vip] = None;
             return;
         };
         let since = *self.record.unheard.since[vip].get_or_insert(self.now);
-        let filters = self.nodes.iter().filter(|node| node.faults.is_filtered()).map(|_| 1).sum();
-        if self.record.trouble.in_force > filters || self.is_stuck(vip) {
+        let filters = self.nodes.iter().flat_map(|node| node.faults.filtered);
+        let reflecting = self.network.segments.iter().map(|segment| segment.reflecting);
+        let harmless = filters.chain(reflecting).map(Times::count).sum();
+        if self.record.trouble.in_force > harmless || self.is_stuck(vip) {
             return;
         }
         let Some(takable) = self.takable_since(vip, |node| node != holder && !self.rests(node, vip)) else {

@@ -151,7 +151,7 @@ impl World {
             What::Filtered { who, drops, .. } => {
                 let it = &mut self.nodes[who.index()];
                 it.faults.filtered[drops as usize].change(begins);
-                it.times.filtered = self.now;
+                it.times.filtered[drops as usize] = self.now;
                 self.record.facts.switches.filter = true;
             }
             What::ChangeMac { who, segment } => self.change_mac(who.index(), segment.into()),

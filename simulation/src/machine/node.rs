@@ -67,7 +67,7 @@ pub(crate) struct Faults {
     pub(crate) no_changes: Times,
     /// The map has no room for another entry.
     pub(crate) no_room: Times,
-    /// The network drops these frames of its VIPs.
+    /// The filters in force, by what they drop.
     pub(crate) filtered: [Times; 2],
     /// The delays of its pings.
     pub(crate) busy: Vec<(usize, u32)>,
@@ -78,10 +78,6 @@ impl Faults {
     /// Returns true if the network drops these frames of its VIPs.
     pub(crate) fn drops(&self, frames: Drops) -> bool {
         self.filtered[frames as usize].any()
-    }
-
-    pub(crate) fn is_filtered(&self) -> bool {
-        self.filtered.iter().any(|it| it.any())
     }
 }
 
@@ -104,10 +100,11 @@ pub(crate) struct Since {
     pub(crate) refused_until: At,
     /// The time until which the lease deadline may seem to lie ahead, because the clock stood still.
     pub(crate) dazed_until: At,
-    /// The last time at which another node asked for one of its VIPs in vain, and it answered itself.
-    pub(crate) unanswered: At,
-    /// The time at which a filter on its way out came or went.
-    pub(crate) filtered: At,
+    /// The last times at which one of its VIPs did not answer another node, and the node did: at all, and
+    /// the request to all.
+    pub(crate) unanswered: [At; 2],
+    /// The times at which a filter of each kind came or went.
+    pub(crate) filtered: [At; 2],
     /// The time when a watch stalled, and when it has surely shown what it missed.
     pub(crate) blind: (At, At),
     /// The time at which the lease deadline is checked next.

@@ -71,12 +71,12 @@ pub struct Switches {
     pub reflects: bool,
     /// One dropped frames of a node's VIPs.
     pub filter: bool,
-    /// A node found a VIP unheard, or blind.
     pub found: Found,
     /// Such a VIP moved to another node.
     pub left: bool,
 }
 
+/// The faults that nodes found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Found {
     pub unheard: bool,

@@ -9,6 +9,10 @@ impl Times {
         self.0 = if begins { self.0 + 1 } else { self.0.saturating_sub(1) };
     }
 
+    pub(crate) fn count(self) -> u32 {
+        self.0.into()
+    }
+
     pub(crate) fn any(self) -> bool {
         self.0 > 0
     }

@@ -31,9 +31,9 @@ pub(crate) enum Ending {
 /// The frames that a filter in the network drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) enum Drops {
-    /// What a node sends from VIPs, but for announcements.
+    /// Its questions to a gateway in the names of VIPs, and its answers to questions of other nodes.
     Answers,
-    /// The requests for VIPs that do not go to the node's MAC.
+    /// The questions of other nodes to all hosts.
     Requests,
 }
 

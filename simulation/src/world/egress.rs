@@ -113,26 +113,36 @@ impl World {
             let is_deaf = it.faults.drops(Drops::Requests);
             let by = if is_deaf { Answered::ToUnicast } else { Answered::ToAll };
             let answer = Some(by).filter(|_| is_answered && !it.faults.drops(Drops::Answers));
-            if answer != Some(Answered::ToAll) {
-                self.nodes[holder].times.unanswered = self.now;
+            let missing = match answer {
+                Some(Answered::ToAll) => None,
+                Some(Answered::ToUnicast) => Some(Drops::Requests),
+                None => Some(Drops::Answers),
+            };
+            if let Some(missing) = missing {
+                self.nodes[holder].times.unanswered[missing as usize] = self.now;
             }
             answered.insert(vip, answer);
         }
         answered
     }
 
-    /// Writes a finding about a VIP. Promise `egress`: only a VIP is unheard or blind whose frames the network
-    /// drops, or has dropped in the last two rounds; or which did not answer another node lately.
+    /// Writes a finding about a VIP. Promise `egress`: only a VIP is unheard or blind whose frames of that
+    /// kind the network drops, or has dropped in the last two rounds; or which did not answer another
+    /// node lately.
     pub(super) fn put_fault(&mut self, node: usize, key: VipKey, fault: Option<VipFault>) {
         let it = &mut self.nodes[node];
         it.program.put_fault(key, fault);
-        self.record.facts.switches.found.unheard |= fault == Some(VipFault::Unheard);
-        self.record.facts.switches.found.blind |= fault == Some(VipFault::Blind);
-        let is_filtered = it.faults.is_filtered()
-            || self.now < it.times.filtered + LISTEN * 3
-            || self.now < it.times.unanswered + TELLS;
-        if fault.is_some() && !is_filtered {
-            self.violate("egress", format!("{} finds {} unheard or blind", names::node(node), key.addr));
+        let Some(fault) = fault else { return };
+        let (drops, is_found) = match fault {
+            VipFault::Unheard => (Drops::Answers, &mut self.record.facts.switches.found.unheard),
+            VipFault::Blind => (Drops::Requests, &mut self.record.facts.switches.found.blind),
+        };
+        *is_found = true;
+        let is_filtered = it.faults.drops(drops)
+            || self.now < it.times.filtered[drops as usize] + LISTEN * 3
+            || self.now < it.times.unanswered[drops as usize] + TELLS;
+        if !is_filtered {
+            self.violate("egress", format!("{} finds {} {fault:?}", names::node(node), key.addr));
         }
     }
 

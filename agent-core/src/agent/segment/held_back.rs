@@ -74,6 +74,9 @@ impl Segment {
     /// Starts to probe the held-back addresses, and stops where another program has put the address on
     /// this host.
     pub(super) fn probe_held_back(&mut self, context: &Context<'_>) {
+        if self.held_back.is_empty() {
+            return;
+        }
         let own = OwnAddresses::of(context.view);
         for key in self.held_back.clone() {
             let is_own = own.on_segment_of(&key).next().is_some();
@@ -93,6 +96,9 @@ impl Segment {
     /// Returns an obstacle for each held-back address that another program has put on an interface of the
     /// VIP's segment. This host's kernel answers for it, so probes would find nothing.
     pub fn own_addresses(&self, view: &NetView) -> Vec<Obstacle> {
+        if self.held_back.is_empty() {
+            return Vec::new();
+        }
         let own = OwnAddresses::of(view);
         let obstacle = |key: &VipKey| {
             let (interface, net) = own.on_segment_of(key).next()?;
@@ -134,23 +140,23 @@ impl Segment {
 /// The addresses of this host that the agent has not bound.
 struct OwnAddresses<'a> {
     view: &'a NetView,
-    interfaces: BTreeMap<IpAddr, Vec<(&'a Interface, IpNet)>>,
+    by_address: BTreeMap<IpAddr, Vec<(&'a Interface, IpNet)>>,
 }
 
 impl<'a> OwnAddresses<'a> {
     fn of(view: &'a NetView) -> Self {
-        let mut interfaces: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let mut by_address: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for interface in view.interfaces.values() {
             for net in interface.foreign_addresses() {
-                interfaces.entry(net.addr()).or_default().push((interface, net));
+                by_address.entry(net.addr()).or_default().push((interface, net));
             }
         }
-        Self { view, interfaces }
+        Self { view, by_address }
     }
 
     /// Returns the interfaces of the VIP's segment that have its address.
     fn on_segment_of(&self, key: &VipKey) -> impl Iterator<Item = (&'a Interface, IpNet)> {
-        let with_address = self.interfaces.get(&key.addr).into_iter().flatten().copied();
+        let with_address = self.by_address.get(&key.addr).into_iter().flatten().copied();
         let ifindex = key.ifindex;
         let is_here = move |(interface, _): &(&Interface, IpNet)| {
             self.view.segment_of(interface.index) == self.view.segment_of(ifindex)

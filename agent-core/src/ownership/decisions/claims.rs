@@ -180,14 +180,13 @@ impl Subject<'_> {
             Outcome::Conflict | Outcome::Missing | Outcome::Refused(_) => {
                 // The offer was not written. This node goes on holding the VIP, unless a watch has shown
                 // meanwhile that another node does.
-                let goes_on =
-                    self.vip.tenure.is_held() && self.is_valid() && !self.is_news_of_another_holder();
-                if busy == Busy::Offer && goes_on {
+                let is_anothers = busy == Busy::Offer && self.is_news_of_another_holder();
+                if busy == Busy::Offer && self.vip.tenure.is_held() && self.is_valid() && !is_anothers {
                     self.vip.tenure.stop_handover();
                     self.set_entry(Some(Entry::Held));
                 }
                 let requests = &mut self.vip.requests;
-                let is_refused = matches!(outcome, Outcome::Refused(_));
+                let is_refused = matches!(outcome, Outcome::Refused(_)) && !is_anothers;
                 // Objects of this kind cannot be created at all.
                 let is_unknown_kind =
                     outcome == Outcome::Missing && requests.rested_on == Some(Expected::Absent);
@@ -204,14 +203,12 @@ impl Subject<'_> {
         self.look_at_news();
     }
 
-    /// Returns true if a watch has shown a later claim of another node, which the VIP's request outlasts.
+    /// Returns true if the newest that a watch has shown since the request was sent is a later claim of
+    /// another node.
     fn is_news_of_another_holder(&self) -> bool {
-        let is_one = |record: &ClaimRecord| {
-            matches!(record.state, ClaimState::Held(_))
-                && !self.nodes.is_ours(&record.state)
-                && self.vip.claim.epoch().is_none_or(|known| known < record.epoch)
-        };
-        self.vip.requests.news().iter().any(|news| matches!(news, News::Claim(record) if is_one(record)))
+        let Some(News::Claim(record)) = self.vip.requests.last_news() else { return false };
+        let is_later = self.vip.claim.epoch().is_none_or(|known| known < record.epoch);
+        is_later && record.state.holder().is_some() && !self.nodes.is_ours(&record.state)
     }
 
     /// Makes this node the holder: this process has written a claim that names it.

@@ -146,13 +146,23 @@ fn an_offer_that_fails_leaves_the_vip_where_it_is() {
 
 #[test]
 fn an_offer_that_fails_after_another_node_has_taken_the_vip_brings_no_answer_back() {
-    let mut world = offering();
-    world.store_claim(held("b"), 2);
-    assert_eq!(world.notify(Event::Claim(world.claimed().clone())), [""; 0], "the offer is under way");
-    assert_eq!(world.answer(), ["read claim"], "a conflict");
-    assert!(matches!(world.entry(), Some(Entry::Handover { mac: to, .. }) if to == mac("b")));
-    world.answer();
-    assert!(!world.holds());
+    let rows = [
+        ("held by b", held("b"), 2, true),
+        ("offered by b to c", offered("b", "c"), 3, true),
+        ("released by b", ClaimState::Released, 2, false),
+        ("an older claim", held("b"), 1, false),
+    ];
+    for (what, state, epoch, is_anothers) in rows {
+        for is_refused in [false, true] {
+            let mut world = offering();
+            world.store_claim(state.clone(), epoch);
+            assert_eq!(world.notify(Event::Claim(world.claimed().clone())), [""; 0], "{what}: under way");
+            let lines = if is_refused { world.refuse() } else { world.answer() };
+            assert_eq!(lines.contains(&"entry held".to_owned()), !is_anothers, "{what}: {lines:?}");
+            let is_read = lines.contains(&"read claim".to_owned());
+            assert_eq!(is_read, is_anothers || !is_refused, "{what}: {lines:?}");
+        }
+    }
 }
 
 #[test]

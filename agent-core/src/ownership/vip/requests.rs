@@ -112,8 +112,8 @@ impl Requests {
         self.news.push(news);
     }
 
-    pub(crate) fn news(&self) -> &[News] {
-        &self.news
+    pub(crate) fn last_news(&self) -> Option<&News> {
+        self.news.last()
     }
 
     pub(crate) fn take_news(&mut self) -> Vec<News> {

@@ -372,7 +372,7 @@ fn a_proxy_is_forgotten_when_probes_have_no_answer() {
     let mut run = Run::in_use(Proxied::Take);
     run.until(14_000);
     assert_eq!(run.confirming.answerer(&key(10), first()), Some(Answerer::Proxy));
-    assert_eq!(run.confirming.doubt(key(10), at(20_000)), None);
+    run.on(Event::Free(key(10)));
     assert_eq!(run.confirming.answerer(&key(10), first()), None, "whoever answers now is a host");
 }
 

@@ -485,6 +485,7 @@ proptest! {
                 | Event::NotSent(_)
                 | Event::Restart { .. }
                 | Event::Recognised { .. }
+                | Event::Unwatched(_)
                 | Event::Tick => {}
             }
             run.notify(event);

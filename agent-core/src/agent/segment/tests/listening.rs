@@ -96,7 +96,19 @@ fn a_vip_whose_entry_could_not_be_written_is_not_found_free_by_any_probe_from_th
     host.on(Input::Wanted { key: key(10), manner: Manner::OFTEN });
     assert_eq!(host.wait(5_000), [""; 0], "no answer would be reported");
     host.site.stale.on_tried(|_| true, |_| true, BTreeMap::new());
-    assert_eq!(host.wait(1_000), ["probe 10", "probe 10", "probe 10", "free 10"]);
+    assert_eq!(host.wait(3_000), ["probe 10", "probe 10", "probe 10", "free 10"]);
+}
+
+#[test]
+fn probes_from_before_an_entry_could_not_be_written_count_no_more() {
+    let mut host = Host::new();
+    host.on(Input::Wanted { key: key(10), manner: Manner::OFTEN });
+    assert_eq!(host.wait(250), ["probe 10", "probe 10"]);
+    let failure = Failure { left: Left::Silent, interface: None, error: String::new() };
+    host.site.stale.on_tried(|_| true, |_| true, [(key(10).addr, failure)].into());
+    assert_eq!(host.wait(5_000), [""; 0]);
+    host.site.stale.on_tried(|_| true, |_| true, BTreeMap::new());
+    assert_eq!(host.wait(3_000), ["probe 10", "probe 10", "probe 10", "free 10"]);
 }
 
 #[test]

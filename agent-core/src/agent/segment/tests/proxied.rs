@@ -148,6 +148,23 @@ fn an_address_with_a_proxy_stays_in_use_while_its_entry_could_not_be_written() {
 }
 
 #[test]
+fn a_host_that_a_proxy_spoke_for_gets_its_address_back_once_the_proxy_is_silent() {
+    let mut host = Host::that_found(unknown_host(1));
+    host.waits_for_verdict();
+    assert!(host.counts().contains(&"free 10".to_owned()), "only a proxy answers");
+    host.takes(key(10));
+    host.wait(5_000);
+    host.on(Input::Unwanted(key(10).addr));
+    host.wants();
+    assert!(host.wait(1_500).contains(&"free 10".to_owned()), "nobody answers");
+    host.takes(key(10));
+    host.wait(100);
+    let at_ns = host.site.now().as_nanos();
+    let words = host.receives(Event { at_ns, ..event(EventKind::Conflict, unknown_host(1)) });
+    assert!(words.contains(&"give back 10".to_owned()), "{words:?}");
+}
+
+#[test]
 fn a_request_that_could_not_be_sent_shows_nothing() {
     let mut host = Host::that_found(unknown_host(1));
     host.wait(1_010);
