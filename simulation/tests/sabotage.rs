@@ -207,9 +207,9 @@ fn ending_a_session_without_reading_its_lease_is_noticed() {
 fn ending_a_session_whatever_its_version_is_is_noticed() {
     // The holder does not respond on the segment, and its renewal overtakes the write that ends its session.
     let overtaken = json!([
-        {"when": {"Ms": 20_000}, "what": {"SlowApi": {"by_ms": 350, "for_ms": 6_000}}},
+        {"when": {"Ms": 20_250}, "what": {"SlowApi": {"by_ms": 350, "for_ms": 6_000}}},
         {
-            "when": {"Ms": 20_200},
+            "when": {"Ms": 20_450},
             "what": {"Dead": {"segment": 0, "who": {"Holder": 0}, "out": true, "into": false, "for_ms": 1_800}}
         }
     ]);

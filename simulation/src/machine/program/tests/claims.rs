@@ -161,7 +161,7 @@ fn a_yielded_vip_is_foreign_at_the_peer() {
         ("the peer", PEER, true, None),
         ("another peer", HOLDER, true, Some(EventKind::Moved)),
         ("an unknown host", UNKNOWN_HOST, false, Some(EventKind::Conflict)),
-        ("this node", OWN, false, Some(EventKind::Conflict)),
+        ("this node, whose frame came back", OWN, false, None),
     ];
     for (what, sender, passes, kind) in rows {
         let mut program = yielded();

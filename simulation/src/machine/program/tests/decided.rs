@@ -22,6 +22,13 @@ struct Kernel<'a> {
     yielded: RefCell<Vec<(u32, MacAddr)>>,
 }
 
+impl Kernel<'_> {
+    /// Returns true for a frame of this node that came back. The tables of the program report none.
+    fn is_own(&self, question: &ArpFrame) -> bool {
+        self.own_mac() == Some(question.sha)
+    }
+}
+
 impl Tables for Kernel<'_> {
     type Question = ArpFrame;
 
@@ -71,14 +78,13 @@ impl Tables for Kernel<'_> {
     }
 
     fn notify(&self, kind: EventKind, vip: &Vip, question: &ArpFrame, _now_ns: u64) {
-        // As the program's tables hold such events back.
-        if self.own_mac() != Some(question.sha) {
+        if !self.is_own(question) {
             self.notified.borrow_mut().push((kind, vip.mac));
         }
     }
 
-    fn admits_defence(&self, _vip: &Vip, _question: &ArpFrame, _now_ns: u64) -> bool {
-        self.program.lease_deadline().defence == Defence::Match
+    fn admits_defence(&self, _vip: &Vip, question: &ArpFrame, _now_ns: u64) -> bool {
+        self.program.lease_deadline().defence == Defence::Match && !self.is_own(question)
     }
 }
 
