@@ -187,7 +187,7 @@ pub struct Listened {
     pub egress: egress::Outcome,
     /// The VIPs of others for which this host asked, with their answers.
     pub of_others: BTreeMap<IpAddr, Option<Answered>>,
-    /// What the frames with this host's own MAC show.
+    /// The finding about frames with this host's own MAC.
     pub twin: Twin,
 }
 

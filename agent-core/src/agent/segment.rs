@@ -30,7 +30,7 @@ use crate::{
     segment::{
         announce::{self, Announcer, Round},
         confirming::{self as proxies, Confirming},
-        conflict::{self, Conflict, Conflicts, Counted, Right, Sight, What},
+        conflict::{self, Conflict, Conflicts, Counted, Sight, What},
         failover::{self, Failovers, Notice},
         probing::{self, Manner, Probed, Prober},
         provisional::Provisional,
@@ -281,32 +281,6 @@ impl Segment {
             let command = self.with_rivals(context, |rivals, host| rivals.on_claimed(key, mac, host));
             self.carry_out_rivals(command, context);
         }
-    }
-
-    /// Returns true if an event shows that another host used the address of a provisional hold before.
-    /// In a cluster, the claim decides between this node and a peer.
-    fn is_late_answer(&self, event: &Event, context: &Context<'_>) -> bool {
-        let right = || context.authority.right(event.key().addr, MacAddr(event.sha), context.now);
-        let is_rival = match event.kind {
-            EventKind::Conflict | EventKind::Sighted => true,
-            EventKind::Contested | EventKind::Moved => {
-                right() == Right::NoClaims && !context.is_forged(event)
-            }
-            EventKind::Yielded | EventKind::Probed => false,
-        };
-        let key = event.key();
-        // A proxy may answer until it has received the announcement.
-        let is_rival = is_rival && !self.is_proxy(&key, MacAddr(event.sha));
-        is_rival
-            && is_reply(event)
-            && self.provisional.contains(&key, context.now)
-            && !context.authority.is_forced(key.addr)
-    }
-
-    fn on_late_answer(&mut self, event: &Event, context: &Context<'_>) {
-        let by_peer = matches!(event.kind, EventKind::Contested | EventKind::Moved);
-        self.conflict(conflict::Event::Sighted(sight(event, What::InUse, context)), context);
-        self.give_back((event.key(), MacAddr(event.sha)), by_peer, context);
     }
 
     /// Returns true if an event is a peer's answer for a yielded VIP. Any host can announce in a

@@ -329,13 +329,13 @@ pub struct ProbingArgs {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
     pub probe_rate: u32,
-    /// What to do if only a proxy answers for an address, in the name of a host that does not answer
+    /// The policy for an address that only a proxy answers for, in the name of a host that does not answer
     /// itself.
     #[arg(long, value_enum, default_value_t = ProxiedArg::Take)]
     pub probe_proxied: ProxiedArg,
 }
 
-/// What becomes of an address for which only a proxy answers.
+/// The policy for an address that only a proxy answers for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ProxiedArg {
     /// It counts as free. The announcement corrects the proxy.

@@ -90,7 +90,7 @@ impl Agent {
         let unreached = &self.visibility.unreached;
         let is_other = |vip: &&IpAddr| before.get(*vip) != unreached.get(*vip);
         let changed: BTreeSet<&IpAddr> = before.keys().chain(unreached.keys()).filter(is_other).collect();
-        // Of a VIP that this node has let go of, nothing is over.
+        // A VIP that this node has let go of is not reached again for that.
         let holds = |vip: &&IpAddr| {
             unreached.contains_key(*vip) || self.cluster().is_some_and(|it| it.engine().holds(**vip))
         };

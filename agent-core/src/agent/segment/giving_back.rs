@@ -1,17 +1,44 @@
 //! Held VIPs that are given back, because another host has them.
 
-use vipward_common::{MacAddr, VipKey};
+use vipward_common::{Event, EventKind, MacAddr, VipKey};
 
 use super::{
-    Segment,
+    Segment, is_reply, sight,
     types::{Context, Effect, Note},
 };
 use crate::segment::{
-    conflict, probing,
+    conflict::{self, Right, What},
+    probing,
     rivals::{self, Rivals},
 };
 
 impl Segment {
+    /// Returns true if an event shows that another host used the address of a provisional hold before.
+    /// In a cluster, the claim decides between this node and a peer.
+    pub(super) fn is_late_answer(&self, event: &Event, context: &Context<'_>) -> bool {
+        let right = || context.authority.right(event.key().addr, MacAddr(event.sha), context.now);
+        let is_rival = match event.kind {
+            EventKind::Conflict | EventKind::Sighted => true,
+            EventKind::Contested | EventKind::Moved => {
+                right() == Right::NoClaims && !context.is_forged(event)
+            }
+            EventKind::Yielded | EventKind::Probed => false,
+        };
+        let key = event.key();
+        // A proxy may answer until it has received the announcement.
+        let is_rival = is_rival && !self.is_proxy(&key, MacAddr(event.sha));
+        is_rival
+            && is_reply(event)
+            && self.provisional.contains(&key, context.now)
+            && !context.authority.is_forced(key.addr)
+    }
+
+    pub(super) fn on_late_answer(&mut self, event: &Event, context: &Context<'_>) {
+        let by_peer = matches!(event.kind, EventKind::Contested | EventKind::Moved);
+        self.conflict(conflict::Event::Sighted(sight(event, What::InUse, context)), context);
+        self.give_back((event.key(), MacAddr(event.sha)), by_peer, context);
+    }
+
     /// Has a VIP given back that another host has, and its address probed again.
     pub(super) fn give_back(&mut self, (key, mac): (VipKey, MacAddr), by_peer: bool, context: &Context<'_>) {
         self.provisional.forget(key);

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     base::samples::{HOLDER, key, last_octet, unknown_host},
-    segment::conflict::Line,
+    segment::conflict::{Line, Right},
 };
 
 /// A host with an agent that has started, and no VIP.

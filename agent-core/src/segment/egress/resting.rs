@@ -41,7 +41,7 @@ pub struct Resting(BTreeMap<VipKey, Rest>);
 impl Resting {
     /// Records that a VIP is unheard.
     pub fn find(&mut self, key: VipKey, now: Monotonic) {
-        // What this node and another find at a time is one finding.
+        // Findings of this node and another at the same time count as one.
         let findings = match self.0.get(&key) {
             Some(rest) if rest.is_over => rest.findings + 1,
             Some(rest) => rest.findings,

@@ -19,15 +19,22 @@ pub(super) fn parse(text: &str) -> Config {
 impl World {
     /// Returns the agent of a file that has not begun.
     pub(super) fn file(text: &str) -> Self {
-        let config = parse(&format!("{text}{PEERS}"));
-        Self::new(|network| Start {
-            source: Source::File(FileSource::start(&config, ms(4), BEGIN)),
-            config,
-            network,
-            max_vips: 8,
-            yields_settled: 0,
-            proofs: BTreeMap::new(),
-            seed: 1,
+        Self::of_file(parse(&format!("{text}{PEERS}")), 1, |_| {})
+    }
+
+    /// The same on a network that a test has changed.
+    pub(super) fn of_file(config: Config, seed: u64, change: impl Fn(&mut NetView)) -> Self {
+        Self::new(|mut network| {
+            change(&mut network.view);
+            Start {
+                source: Source::File(FileSource::start(&config, ms(4), BEGIN)),
+                config,
+                network,
+                max_vips: 8,
+                yields_settled: 0,
+                proofs: BTreeMap::new(),
+                seed,
+            }
         })
     }
 

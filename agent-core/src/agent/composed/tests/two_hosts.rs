@@ -22,7 +22,7 @@ struct Lan {
     is_cut: bool,
     /// True while the process of an agent is stopped.
     stopped: [bool; 2],
-    /// What a stopped agent receives when it goes on.
+    /// The inputs that a stopped agent receives when it goes on.
     waiting: [Vec<Input>; 2],
     /// The hosts' log lines about holds.
     lines: Vec<String>,
@@ -39,18 +39,7 @@ impl Lan {
                 view.interfaces.values_mut().for_each(|interface| interface.mac = MacAddr::ZERO);
                 view.interfaces.get_mut(&ETH0).expect("eth0").mac = MACS[it];
             };
-            let mut world = World::new(|mut network| {
-                set_macs(&mut network.view);
-                Start {
-                    source: Source::File(FileSource::start(&config, ms(4), BEGIN)),
-                    config,
-                    network,
-                    max_vips: 8,
-                    yields_settled: 0,
-                    proofs: BTreeMap::new(),
-                    seed: it as u64,
-                }
-            });
+            let mut world = World::of_file(config, it as u64, set_macs);
             set_macs(&mut world.view);
             world
         };

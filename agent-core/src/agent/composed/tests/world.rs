@@ -101,7 +101,7 @@ pub(super) struct World {
     heard: Option<u32>,
     /// The hosts that were asked in the names of VIPs, since a test took them.
     pub(super) asked: BTreeSet<(IpAddr, IpAddr)>,
-    /// What the frames with the own MAC show in the next rounds.
+    /// The finding of the next rounds about frames with the own MAC.
     pub(super) twin: Twin,
     /// True if the agent has ended.
     is_over: bool,
