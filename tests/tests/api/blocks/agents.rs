@@ -106,6 +106,9 @@ fn look(desk: &mut Sandbox) -> Result<()> {
     ensure!(found.matches(" STATE ").count() == 2, "two rows of checks: {found}");
     let found = desk.run(PAGE, "POD=", &[("node-b", "n2")])?;
     ensure!(found.contains("192.0.2.10") && found.contains("lease-deadline"), "{found}");
+    let found = desk.run("docs/kubernetes/failures.md", "vipward who-has", &[("node-b", "n2")])?;
+    let parts = ["1 MAC answers", "UNANSWERED", "lease-deadline"];
+    ensure!(parts.iter().all(|part| found.contains(part)), "{found}");
     Ok(())
 }
 

@@ -59,6 +59,7 @@ pub(super) const HOMES: &[(&str, &str, Home)] = &[
     (INSTALLATION, "kubectl -n vipward-system delete deployment", By("deploy/uninstalling.rs")),
     (INSTALLATION, "kubectl vip uninstall", Helm),
     (INSTALLATION, "kubectl debug node/NODE", Nowhere(KUBELET)),
+    ("docs/kubernetes/failures.md", "vipward who-has", Agents),
     ("docs/kubernetes/from-cilium.md", "kubectl delete ciliuml2announcementpolicies", Operator),
     ("docs/kubernetes/from-kube-vip.md", "ip -brief address", Agents),
     (METALLB, "kubectl expose deployment web --name=pilot", Operator),

@@ -259,3 +259,27 @@ fn the_notes_without_the_controller_name_the_command_that_makes_the_key() -> Res
     assert!(command.starts_with(" --lease-namespace {{ .Release.Namespace }}\n{{- end }}"), "{command}");
     Ok(())
 }
+
+#[test]
+fn the_notes_name_the_label_of_a_namespace_that_has_none() -> Result<()> {
+    let notes = template("NOTES.txt")?;
+    let label = "pod-security.kubernetes.io/enforce";
+    let (before, command) = notes.split_once("kubectl label --overwrite namespace").context("no command")?;
+    let condition = before.rsplit("{{- if ").next().unwrap_or_default();
+    assert!(condition.starts_with(&format!("ne (get $labels \"{label}\") \"privileged\"")), "{condition}");
+    assert!(
+        command.starts_with(&format!(" {{{{ .Release.Namespace }}}} {label}=privileged\n{{{{- end }}}}"))
+    );
+    Ok(())
+}
+
+#[test]
+fn the_address_of_the_runbooks_is_a_value_whose_default_the_rules_have() -> Result<()> {
+    let default = values()?["prometheusRule"]["pages"].as_str().context("no address")?.to_owned();
+    let replaced = format!("| replace \"{default}\" .Values.prometheusRule.pages |");
+    assert!(template("prometheusrule.yaml")?.contains(&replaced), "{replaced}");
+    let rules = read(&in_checkout("deploy/prometheus/rules.yaml"))?;
+    let mut urls = rules.lines().filter_map(|line| line.trim().strip_prefix("runbook_url: ")).peekable();
+    assert!(urls.peek().is_some() && urls.all(|url| url.starts_with(&default)), "{rules}");
+    Ok(())
+}

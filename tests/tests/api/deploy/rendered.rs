@@ -295,6 +295,10 @@ fn the_operators_objects_are_those_of_the_prometheus_directory_with_labels() -> 
         assert_eq!(charted["spec"], expected["spec"], "{file}");
         assert_eq!(charted["metadata"]["labels"]["release"], "p", "{file}");
     }
+    let moved = values.replacen("prometheusRule: {", "prometheusRule: {pages: 'https://a.example/', ", 1);
+    let moved = helm.template(&moved)?;
+    assert!(moved.contains("runbook_url: https://a.example/docs/kubernetes/failures.html#two-macs-answer"));
+    assert!(!moved.contains("pages.example.com"), "{moved}");
     Ok(())
 }
 

@@ -11,6 +11,8 @@ use super::{in_checkout, read, yaml};
 
 pub(crate) const RULES: &str = "deploy/prometheus/rules.yaml";
 const RULES_OF_THE_OPERATOR: &str = "deploy/prometheus/prometheusrule.yaml";
+/// Where the rules say that the pages are; users put their own address there.
+const PAGES: &str = "https://pages.example.com/vipward/";
 const RULE_TESTS: &str = "deploy/prometheus/rules_test.yaml";
 
 /// Returns the rules of the file, each an alert.
@@ -77,14 +79,44 @@ fn every_alert_says_what_is_wrong_and_is_explained() -> Result<()> {
         let name = name(&alert)?;
         let severity = alert["labels"]["severity"].as_str().unwrap_or_default();
         assert!(["critical", "warning"].contains(&severity), "{name} is {severity:?}");
-        for annotation in ["summary", "description", "runbook"] {
+        for annotation in ["summary", "description"] {
             let text = alert["annotations"][annotation].as_str().unwrap_or_default();
             assert!(!text.is_empty(), "{name} has no {annotation}");
         }
         assert!(
-            page.contains(&format!("| `{name}` | {severity} |")),
+            page.contains(&format!("|`{name}`|{severity}|")),
             "{name} is not explained in docs/kubernetes/monitoring.md"
         );
+    }
+    Ok(())
+}
+
+/// Returns the section of a page whose heading has this anchor.
+fn section<'a>(page: &'a str, anchor: &str) -> Option<&'a str> {
+    let level = |line: &str| line.bytes().take_while(|byte| *byte == b'#').count();
+    let kept = |c: &char| c.is_alphanumeric() || " -".contains(*c);
+    let named = |line: &str| {
+        let title = line.trim_start_matches('#').trim().to_lowercase();
+        title.chars().filter(kept).collect::<String>().replace(' ', "-") == anchor
+    };
+    let heading = page.lines().find(|line| level(line) > 0 && named(line))?;
+    let begins = page.find(heading)?;
+    let rest = &page[begins + heading.len()..];
+    let ends = rest.match_indices("\n#").map(|(at, _)| at);
+    let end = ends.into_iter().find(|at| level(&rest[at + 1..]) <= level(heading));
+    Some(&rest[..end.unwrap_or(rest.len())])
+}
+
+#[test]
+fn a_runbooks_address_leads_to_a_section_that_names_the_alert() -> Result<()> {
+    for alert in alerts()? {
+        let name = name(&alert)?;
+        let url = alert["annotations"]["runbook_url"].as_str().with_context(|| format!("{name} has none"))?;
+        let path = url.strip_prefix(PAGES).with_context(|| format!("{name}: {url} is not below {PAGES}"))?;
+        let (path, anchor) = path.split_once(".html#").with_context(|| format!("{name}: {url}"))?;
+        let page = read(&format!("{path}.md"))?;
+        let section = section(&page, anchor).with_context(|| format!("{path}.md has no #{anchor}"))?;
+        assert!(section.contains(&format!("`{name}`")), "{path}.md#{anchor} does not name {name}");
     }
     Ok(())
 }
