@@ -56,6 +56,131 @@ fn every_page_gives_the_same_time_of_a_failover() -> Result<()> {
             assert!(!is_range || page[at..].starts_with(&figure), "{path}:{line} says another range");
         }
     }
+    let in_words = figure.replace('–', " to ").replace(" s", " seconds");
+    for path in ["deploy/prometheus/rules.yaml", "deploy/helm/vipward/templates/NOTES.txt"] {
+        let text = read(&in_checkout(path))?.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains(&in_words), "{path} does not say {in_words}");
+    }
+    Ok(())
+}
+
+/// A row of docs/measured/bench.csv.
+struct Measured {
+    group: String,
+    /// What was measured, and the system behind the last colon where there are several.
+    name: String,
+    /// Median, least and most, those that there are.
+    figures: Vec<f64>,
+}
+
+fn measured() -> Result<Vec<Measured>> {
+    let mut rows = csv::Reader::from_path(in_checkout("docs/measured/bench.csv"))?;
+    let row = |row: Result<csv::StringRecord, csv::Error>| -> Result<Measured> {
+        let row = row?;
+        let field = |at: usize| row.get(at).unwrap_or_default();
+        let figures = (4..=6).map(field).filter(|field| !field.is_empty());
+        let figures = figures.map(str::parse).collect::<Result<_, _>>()?;
+        Ok(Measured { group: field(0).to_owned(), name: field(1).to_owned(), figures })
+    };
+    rows.records().map(row).collect()
+}
+
+/// Returns the median of a row of a group.
+fn median(measured: &[Measured], group: &str, name: &str) -> Result<f64> {
+    let row = measured.iter().find(|row| row.group == group && row.name == name);
+    Ok(*row.and_then(|row| row.figures.first()).with_context(|| format!("{group} has no {name}"))?)
+}
+
+#[test]
+fn every_page_gives_the_measured_time_of_a_failover_by_the_detector() -> Result<()> {
+    let measured = measured()?;
+    let of = |group: &str| -> Result<[f64; 2]> {
+        let name = "ARP, until another node answers";
+        let p99 = format!("{name}, p99");
+        Ok([median(&measured, group, name)?, median(&measured, group, &p99)?].map(|figure| 1000.0 * figure))
+    };
+    let [default, p99] = of("failover_by_default")?;
+    let page = read(&in_checkout("docs/measured/performance.md"))?;
+    for [median, p99] in [[default, p99], of("failover")?] {
+        let figures = format!("{median:.0} / {p99:.0} ms");
+        assert!(page.contains(&figures), "docs/measured/performance.md does not say {figures}");
+    }
+    let readme = read(&in_checkout("README.md"))?;
+    let exact = format!("{default:.0} ms (by its Lease alone {})", failover()?);
+    assert!(readme.contains(&exact), "README.md does not say {exact}");
+
+    // Elsewhere in words, rounded up.
+    let about = format!("about {} s", (default / 100.0).ceil() / 10.0);
+    for path in ["docs/failure-detector.md", "docs/kubernetes/failures.md"] {
+        assert!(read(&in_checkout(path))?.contains(&about), "{path} does not say {about}");
+    }
+    let alike = ["from-metallb.md", "from-kube-vip.md", "from-cilium.md", "monitoring.md", "README.md"];
+    let alike = alike.map(|page| format!("docs/kubernetes/{page}"));
+    for path in ABOUT_FAILOVERS.into_iter().chain(alike.iter().map(String::as_str)) {
+        let page = read(&in_checkout(path))?;
+        for (at, _) in page.match_indices("about 0.") {
+            let line = page[..at].lines().count();
+            assert!(page[at..].starts_with(&about), "{path}:{line} says another time than {about}");
+        }
+    }
+    Ok(())
+}
+
+/// Rows of docs/measured/comparison.md by the beginnings of their first cells, and of bench.csv: group, and
+/// the beginning of the name.
+const SOURCES: [(&str, &str, &str); 7] = [
+    ("crash: until datagrams", "peers: crash", "until datagrams"),
+    ("move: unanswered", "peers: move", "unanswered"),
+    ("kill: SIGKILL, restarted at once: unanswered", "peers: kill", "SIGKILL, restarted at once: unanswered"),
+    ("kill: SIGKILL, restarted after 20 s: two", "peers: kill", "SIGKILL, restarted after 20 s: two"),
+    ("replies, 1 a second", "peers: forged claims", "replies, 1 a second: datagrams"),
+    ("flood: answers", "peers: flood", "answers a second"),
+    ("askers: 4,096", "peers: askers", "4,096 new askers"),
+];
+/// Columns that `cargo xtask bench peers` fills. The others were measured by hand.
+const FILLED: [&str; 5] = ["Vipward", "keepalived", "keepalived, 0.1 s", "ucarp", "the kernel"];
+
+/// Returns the value of a figure such as `546 ms`, in the units of bench.csv.
+fn value(figure: &str) -> Result<f64> {
+    let (number, unit) = figure.split_once(' ').context("no unit")?;
+    let number: f64 = number.parse()?;
+    Ok(match unit {
+        "ms" => number / 1e3,
+        "%" => number / 1e2,
+        "M/s" => number * 1e6,
+        _ => number,
+    })
+}
+
+#[test]
+fn the_figures_of_the_comparison_are_those_that_the_benchmark_recorded() -> Result<()> {
+    let measured = measured()?;
+    let page = read(&in_checkout("docs/measured/comparison.md"))?;
+    let mut compared = 0;
+    for table in tables(&page) {
+        for row in &table {
+            let Some((_, group, name)) = SOURCES.iter().find(|(begins, ..)| row[0].starts_with(begins))
+            else {
+                continue;
+            };
+            for (column, cell) in table[0].iter().zip(row).filter(|(column, _)| FILLED.contains(column)) {
+                let of_system = |it: &&Measured| {
+                    let system = it.name.rsplit(": ").next().unwrap_or_default();
+                    let is_same = system == *column || system.starts_with(&format!("{column}, --wire"));
+                    it.group == *group && it.name.starts_with(name) && is_same
+                };
+                let known: Vec<f64> =
+                    measured.iter().filter(of_system).flat_map(|it| it.figures.clone()).collect();
+                for figure in figures(cell) {
+                    let value = value(&figure)?;
+                    let is_known = known.iter().any(|known| (known - value).abs() <= value * 1e-6);
+                    assert!(is_known, "{}, {column}: {figure} is not among {known:?}", row[0]);
+                    compared += 1;
+                }
+            }
+        }
+    }
+    assert!(compared > 30, "{compared} figures");
     Ok(())
 }
 
