@@ -4,7 +4,11 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{findings::Moves, narrator::Narrator, timeline::Timeline};
+use super::{
+    findings::{self, Row},
+    narrator::Narrator,
+    timeline::Timeline,
+};
 use vipward_tests::{
     agent::VIP,
     cluster::{Cluster, ClusterOptions, Kind, NodeId, Seen, ServiceSpec},
@@ -20,9 +24,9 @@ const COARSE: Duration = Duration::from_millis(20);
 /// found dead after 3.5 s or more.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Runs the scenes of the cluster.
-pub(super) fn run(narrator: Narrator) -> Result<Moves> {
-    narrator.chapter("10. Three nodes of a cluster agree on one holder, through the API server alone");
+/// Runs the scenes of the cluster. Returns the rows of the failover and of the move.
+pub(super) fn run(narrator: &Narrator) -> Result<[Row; 2]> {
+    narrator.chapter("Three nodes of a cluster agree on one holder, through the API server alone");
     let options = ClusterOptions { api_in_process: true, nodes: 3, ..ClusterOptions::default() };
     let mut cluster = Cluster::start("demo-cluster", options)?;
     for id in cluster.ids() {
@@ -51,12 +55,12 @@ pub(super) fn run(narrator: Narrator) -> Result<Moves> {
     let mut others = cluster.ids().into_iter().filter(|id| ![first, second].contains(id));
     let third = others.next().context("invariant: there are three nodes")?;
     let planned = move_it(narrator, &mut cluster, third)?;
-    Ok(Moves { gap, limit: LIMIT, ..planned })
+    Ok([findings::power_off(gap, LIMIT), planned])
 }
 
-fn power_off(narrator: Narrator, cluster: &mut Cluster, holder: NodeId) -> Result<(NodeId, Duration)> {
+fn power_off(narrator: &Narrator, cluster: &mut Cluster, holder: NodeId) -> Result<(NodeId, Duration)> {
     narrator.chapter(&format!(
-        "11. {holder} loses power, under a thousand requests and a thousand datagrams a second"
+        "{holder} loses power, under a thousand requests and a thousand datagrams a second"
     ));
     let watch = cluster.watch(&[VIP])?;
     watch.let_pass(A_WHILE)?;
@@ -86,8 +90,8 @@ fn power_off(narrator: Narrator, cluster: &mut Cluster, holder: NodeId) -> Resul
     Ok((new, gap))
 }
 
-fn move_it(narrator: Narrator, cluster: &mut Cluster, to: NodeId) -> Result<Moves> {
-    narrator.chapter("12. A planned move, under the same load");
+fn move_it(narrator: &Narrator, cluster: &mut Cluster, to: NodeId) -> Result<Row> {
+    narrator.chapter("A planned move, under the same load");
     let rest = cluster.options().lease + cluster.options().margin;
     narrator.text(&format!("A claim that has changed its holder rests for {} ms.", rest.as_millis()));
     interrupt::pass(rest)?;
@@ -112,11 +116,11 @@ fn move_it(narrator: Narrator, cluster: &mut Cluster, to: NodeId) -> Result<Move
         unanswered == 0 && lost == 0,
         &format!("{unanswered} of {requests} requests unanswered, {lost} of {sent} datagrams lost."),
     );
-    Ok(Moves { requests, unanswered, sent, lost, gap: Duration::ZERO, limit: Duration::ZERO })
+    Ok(findings::planned_move(unanswered + lost, requests + sent))
 }
 
 /// Shows which node answered when, and which of the client's datagrams arrived.
-fn draw(narrator: Narrator, cluster: &Cluster, seen: &Seen, timeline: Timeline) -> Result<()> {
+fn draw(narrator: &Narrator, cluster: &Cluster, seen: &Seen, timeline: Timeline) -> Result<()> {
     let (wire, felt) = (seen.wire.vip(VIP)?, seen.felt(VIP)?);
     for id in cluster.ids() {
         let by = |mac| move |answer: &vipward_tests::measure::Answer| answer.by.sha == mac;
@@ -134,7 +138,7 @@ fn draw(narrator: Narrator, cluster: &Cluster, seen: &Seen, timeline: Timeline) 
 }
 
 /// Returns the output of `kubectl get vip`.
-fn get_vip(narrator: Narrator, cluster: &Cluster) -> Result<()> {
+fn get_vip(narrator: &Narrator, cluster: &Cluster) -> Result<()> {
     narrator.act("kubectl get vip");
     let table = cluster.admin().table(Kind::VIRTUAL_IP)?;
     let columns = table.iter().map(Vec::len).max().unwrap_or_default();

@@ -7,7 +7,7 @@ use super::{
 };
 
 /// Prints the commands, each with its purpose.
-pub(super) fn print(lan: &LanLeftUp, narrator: Narrator) {
+pub(super) fn print(lan: &LanLeftUp, narrator: &Narrator) {
     let LanLeftUp { namespaces, agent_pid, vipward, pin_dir, log, .. } = lan;
     let (vipward, pins) = (vipward.display(), pin_dir.display());
     let on = |host: &str| {
@@ -16,7 +16,7 @@ pub(super) fn print(lan: &LanLeftUp, narrator: Narrator) {
         format!("ip netns exec {}", name.map_or("?", String::as_str))
     };
     let (client, node, rogue) = (on("client"), on("node-a"), on("rogue"));
-    narrator.chapter("The LAN stays up. Try, as root:");
+    narrator.heading("The LAN stays up. Try, as root:");
     for (command, about) in [
         (format!("{client} arping -c 3 -I {NIC} {VIP}"), "ask for the VIP"),
         (format!("{rogue} arping -U -c 3 -I {NIC} {GATEWAY}"), "claim the gateway"),

@@ -1,49 +1,61 @@
-//! Collects the measured figures and prints them as a table.
+//! The rows of the result, each from what a scene has measured.
 
 use std::time::Duration;
 
-use super::narrator::Narrator;
-use vipward_tests::{frames::Mac, measure::ProbeReport};
+use vipward_tests::measure::ProbeReport;
 
-/// Answers to requests for the VIP and for an ordinary address.
-pub(super) struct Answers {
-    /// Requests that the program answered.
-    pub(super) by_program: u64,
-    /// Requests for the VIP that reached the kernel.
-    pub(super) received_by_kernel: usize,
-    /// Requests for the ordinary address that reached the other node's kernel.
-    pub(super) other_kernel: usize,
+/// Stands for what was not measured.
+const NONE: &str = "–";
+
+/// One measurement: of Vipward, and of a host without it.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) good: bool,
+    /// What was measured, with its unit.
+    pub(super) what: String,
+    pub(super) vipward: String,
+    pub(super) kernel: String,
 }
 
+impl Row {
+    fn new(good: bool, what: impl Into<String>, vipward: impl Into<String>) -> Self {
+        Self { good, what: what.into(), vipward: vipward.into(), kernel: NONE.to_owned() }
+    }
+
+    fn against(self, kernel: impl Into<String>) -> Self {
+        Self { kernel: kernel.into(), ..self }
+    }
+}
+
+/// Requests around the kill of an agent.
 pub(super) struct Outage {
     pub(super) probe: ProbeReport,
     pub(super) dead_for: Duration,
-    pub(super) asked_while_dead: usize,
+}
+
+impl Outage {
+    pub(super) fn row(&self) -> Row {
+        let unanswered = self.probe.sent() - self.probe.answered();
+        let what =
+            format!("agent killed, back after {:.1} s: requests unanswered", self.dead_for.as_secs_f64());
+        Row::new(unanswered == 0, what, format!("{unanswered} of {}", self.probe.sent()))
+    }
 }
 
 /// Number of askers of a family that the program answered, and that a kernel answered.
 pub(super) struct ManyHosts {
     pub(super) family: &'static str,
+    pub(super) askers: usize,
     pub(super) by_program: usize,
     pub(super) by_kernel: usize,
 }
 
-pub(super) struct Conflicts {
-    /// Time from the moment an address is free to its announcement.
-    pub(super) taken_after: Duration,
-    /// Dropped claims on a held VIP.
-    pub(super) dropped: u64,
-    /// Time from the first claim to the first defence, and the number of defences.
-    pub(super) defended_after: Duration,
-    pub(super) defences: usize,
-    /// Correct neighbour entries during these claims: on a
-    /// host that guards the VIP, and on one that does not.
-    pub(super) guarded: Belief,
-    pub(super) unguarded: Belief,
-    /// Time from the first answer of a rival that sends no announcements to its report.
-    pub(super) found_after: Duration,
-    /// Step that `vipward explain` named while the agent was dead.
-    pub(super) broken: String,
+impl ManyHosts {
+    pub(super) fn row(&self) -> Row {
+        let what = format!("{} new askers, {}: answered", self.askers, self.family);
+        Row::new(self.by_program == self.askers, what, self.by_program.to_string())
+            .against(self.by_kernel.to_string())
+    }
 }
 
 /// Number of readings of a neighbour entry, and of those with the right MAC.
@@ -53,127 +65,44 @@ pub(super) struct Belief {
     pub(super) right: usize,
 }
 
-/// Figures of a VIP that three nodes share.
-pub(super) struct Moves {
-    /// Requests and datagrams around a planned move, and how many of each were lost.
-    pub(super) requests: usize,
-    pub(super) unanswered: usize,
-    pub(super) sent: usize,
-    pub(super) lost: usize,
-    /// Time without an answer after the holder's loss of power, and its limit.
-    pub(super) gap: Duration,
-    pub(super) limit: Duration,
-}
-
-pub(super) struct Findings {
-    pub(super) answers: Answers,
-    /// MAC of the gateway in the neighbour entry after a claim, without Vipward and with it.
-    pub(super) stolen_without: Mac,
-    pub(super) kept_with: Mac,
-    /// Claimant that the agent named.
-    pub(super) named: Mac,
-    pub(super) outage: Outage,
-    pub(super) askers: usize,
-    /// Answers to the askers, of each family.
-    pub(super) many_hosts: Vec<ManyHosts>,
-    pub(super) conflicts: Conflicts,
-    pub(super) cluster: Moves,
-}
-
-impl Findings {
-    pub(super) fn show(&self, narrator: Narrator) {
-        let Self {
-            answers,
-            stolen_without,
-            kept_with,
-            named,
-            outage,
-            askers,
-            many_hosts,
-            conflicts,
-            cluster,
-        } = self;
-        let probe = &outage.probe;
-        let unanswered = probe.sent() - probe.answered();
-        let mut rows = vec![
-            ["", "Vipward", "without"].map(str::to_owned),
-            [
-                "answered by the program, received by the kernel".to_owned(),
-                format!("{}, {}", answers.by_program, answers.received_by_kernel),
-                format!("-, {} (node-b)", answers.other_kernel),
-            ],
-            [
-                "after a claim, the gateway is at".to_owned(),
-                kept_with.to_string(),
-                format!("{stolen_without} (the rogue)"),
-            ],
-            ["named as the impostor".to_owned(), named.to_string(), "nobody".to_owned()],
-            [
-                format!("unanswered of {}, no agent for {:.1?}", probe.sent(), outage.dead_for),
-                format!("{unanswered} ({} came meanwhile)", outage.asked_while_dead),
-                String::new(),
-            ],
-        ];
-        rows.extend(many_hosts.iter().map(|row| {
-            [
-                format!("answered of {askers} new askers, {}", row.family),
-                row.by_program.to_string(),
-                format!("{} (node-b)", row.by_kernel),
-            ]
-        }));
-        rows.extend(conflicts.rows());
-        rows.extend([
-            [
-                "unanswered when the holder has no power".to_owned(),
-                format!("{} ms (at most {} ms)", cluster.gap.as_millis(), cluster.limit.as_millis()),
-                String::new(),
-            ],
-            [
-                format!("unanswered of {}, lost of {} in a planned move", cluster.requests, cluster.sent),
-                format!("{}, {}", cluster.unanswered, cluster.lost),
-                String::new(),
-            ],
-        ]);
-        let width =
-            |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
-        let (first, second) = (width(0), width(1));
-        narrator.chapter("What was measured");
-        for [what, ours, without] in &rows {
-            narrator.text(format!("{what:first$}   {ours:second$}   {without}").trim_end());
-        }
-        println!();
+impl Belief {
+    fn words(self) -> String {
+        format!("{} of {}", self.right, self.looks)
     }
 }
 
-impl Conflicts {
-    fn rows(&self) -> [[String; 3]; 5] {
-        let Belief { looks, right } = self.guarded;
-        [
-            [
-                "an address in use is held, once it is free, after".to_owned(),
-                format!("{} ms", self.taken_after.as_millis()),
-                String::new(),
-            ],
-            [
-                format!("a VIP claimed {} times is announced", self.dropped),
-                format!("{} times, first after {:.1?}", self.defences, self.defended_after),
-                String::new(),
-            ],
-            [
-                "believed at its holder meanwhile".to_owned(),
-                format!("{right} of {looks} (node-b, guards it)"),
-                format!("{} of {} (client)", self.unguarded.right, self.unguarded.looks),
-            ],
-            [
-                "a silent rival is named after".to_owned(),
-                format!("{} ms (asked every second)", self.found_after.as_millis()),
-                String::new(),
-            ],
-            [
-                "explain names, when its agent is dead".to_owned(),
-                format!("the step {}", self.broken),
-                String::new(),
-            ],
-        ]
+/// Neighbour entries of a VIP that a rogue claims: on a host that guards it, and on one that does not.
+pub(super) struct Claimed {
+    pub(super) guarded: Belief,
+    pub(super) unguarded: Belief,
+}
+
+impl Claimed {
+    pub(super) fn row(&self) -> Row {
+        let good = self.guarded.right == self.guarded.looks;
+        Row::new(good, "a held VIP is claimed: looks with the holder's MAC", self.guarded.words())
+            .against(format!("{} (client without Vipward)", self.unguarded.words()))
     }
+}
+
+/// What a host sends to after a claim on its gateway: with Vipward, and without.
+pub(super) fn gateway(kept: bool, stolen: bool) -> Row {
+    let words = |right: bool| if right { "the gateway" } else { "the impostor" };
+    Row::new(kept, "the gateway is claimed: a host's packets go to", words(kept)).against(words(!stolen))
+}
+
+/// The time until a rival that sends nothing by itself is named.
+pub(super) fn silent_rival(found_after: Duration) -> Row {
+    let what = "a second host answers silently: it is named after";
+    Row::new(true, what, format!("{} ms", found_after.as_millis()))
+}
+
+/// The time without an answer after the holder's loss of power, and its limit.
+pub(super) fn power_off(gap: Duration, limit: Duration) -> Row {
+    Row::new(gap <= limit, "the holder loses power: no answer for", format!("{} ms", gap.as_millis()))
+}
+
+/// Requests and datagrams around a planned move, and those that were lost.
+pub(super) fn planned_move(lost: usize, sent: usize) -> Row {
+    Row::new(lost == 0, "a planned move: requests and datagrams lost", format!("{lost} of {sent}"))
 }

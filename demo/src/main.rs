@@ -11,7 +11,6 @@ mod stage;
 mod timeline;
 
 use std::process::ExitCode;
-use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::Parser;
@@ -21,13 +20,17 @@ use self::left_up::LanLeftUp;
 use self::narrator::Narrator;
 use self::stage::Stage;
 
-/// Shows Vipward on a LAN and in a cluster, in network
-/// namespaces, with measured figures; needs root.
-/// It takes about a minute. It removes everything at the end, also on
-/// Ctrl-C. The program is optimised; the agent is a debug build.
+/// Shows Vipward on a LAN and in a cluster, in network namespaces; needs root.
+///
+/// It measures for about a minute, then prints the result and the story. It removes everything at the
+/// end, also on Ctrl-C. The program is optimised; the agent is a debug build.
 #[derive(Parser)]
 #[command(name = "cargo xtask demo", max_term_width = 100)]
 struct Args {
+    /// Run a part in half a minute: a killed agent, a crowd of askers, a silent rival, a node without
+    /// power, a planned move
+    #[arg(long, conflicts_with = "down")]
+    short: bool,
     /// Leave the LAN and the agent up, and print commands to try
     #[arg(long, conflicts_with = "down")]
     keep: bool,
@@ -37,8 +40,8 @@ struct Args {
 }
 
 fn main() -> ExitCode {
-    let Args { keep, down } = Args::parse();
-    let done = interrupt::install().and_then(|()| if down { remove() } else { show(keep) });
+    let Args { short, keep, down } = Args::parse();
+    let done = interrupt::install().and_then(|()| if down { remove() } else { show(short, keep) });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -49,29 +52,45 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the scenes and removes everything. With `keep` the LAN and its agent stay up.
-fn show(keep: bool) -> Result<()> {
+/// Runs the scenes, prints the result and then the story, and removes everything. With `keep` the LAN and
+/// its agent stay up.
+fn show(short: bool, keep: bool) -> Result<()> {
     require_root()?;
     left_up::ensure_none()?;
-    let started = Instant::now();
     let narrator = Narrator::new();
-    let notified = Stage::new(keep).and_then(|mut stage| {
-        let findings = scenes::run(narrator, &mut stage)?;
-        findings.show(narrator);
-        Ok(stage)
+    println!("Vipward beside an ordinary kernel, measured on this machine:\n{}.", about(short));
+    let done = Stage::new(keep).and_then(|mut stage| {
+        let rows = if short { scenes::run_short } else { scenes::run }(&narrator, &mut stage)?;
+        Ok((stage, rows))
     });
+    if done.is_err() {
+        narrator.tell_story();
+    }
     // An interruption comes first: system calls that it interrupts fail too.
     interrupt::check()?;
-    let stage = notified?;
+    let (stage, rows) = done?;
+    narrator.tell(&rows);
+    // Commands to try have the paths themselves.
+    let narrator = Narrator::new();
     if keep {
         let lan = stage.keep().context("failed to leave the LAN up")?;
-        commands::print(&lan, narrator);
+        commands::print(&lan, &narrator);
     } else {
         drop(stage);
-        narrator.text(&format!("Done in {} s; everything is removed again.", started.elapsed().as_secs()));
-        narrator.text("To look around yourself: cargo xtask demo --keep");
+        narrator.text("");
+        narrator.text("Everything is removed again. To look around yourself: cargo xtask demo --keep");
     }
+    narrator.tell_story();
     Ok(())
+}
+
+/// Returns what is shown.
+const fn about(short: bool) -> &'static str {
+    if short {
+        "a killed agent, a crowd, a silent rival, a node without power, a planned move (half a minute)"
+    } else {
+        "claims, kills, crowds, conflicts, a node without power, a planned move (a minute)"
+    }
 }
 
 /// Removes the LAN that `--keep` left.
@@ -85,5 +104,6 @@ fn remove() -> Result<()> {
         }
         None => narrator.text("No LAN was left up: there is nothing to remove."),
     }
+    narrator.tell_story();
     Ok(())
 }

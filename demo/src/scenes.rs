@@ -13,7 +13,7 @@ use self::many_hosts::ASKERS;
 use self::observed::{LIMIT, believed, is_conflict, shown};
 use super::{
     cluster,
-    findings::{Answers, Findings, ManyHosts, Outage},
+    findings::{self, ManyHosts, Outage, Row},
     narrator::Narrator,
     stage::{GATEWAY, NIC, ORDINARY, ORDINARY_6, Stage, VIP, VIP_6},
 };
@@ -24,25 +24,42 @@ use vipward_tests::{
     measure::{ArpProbe, ProbeMode},
 };
 
+/// Words for paths that differ in each run.
+const PINS: &str = "$PINS";
+const FILES: &str = "$FILES";
 /// Requests before the kill, during the agent's absence, and after its return.
 const BEFORE_DURING_AFTER: [usize; 3] = [500, 1_000, 1_000];
 
-/// Runs all scenes and returns the figures.
-pub(super) fn run(narrator: Narrator, stage: &mut Stage) -> Result<Findings> {
+/// Runs all scenes and returns the rows of the result.
+pub(super) fn run(narrator: &Narrator, stage: &mut Stage) -> Result<Vec<Row>> {
     introduce(narrator, stage)?;
-    let stolen_without = steal_without_guard(narrator, stage)?;
-    let answers = who_answers(narrator, stage)?;
-    let (kept_with, named) = steal_with_guard(narrator, stage)?;
+    let stolen = steal_without_guard(narrator, stage)?;
+    who_answers(narrator, stage)?;
+    let kept = steal_with_guard(narrator, stage)?;
     let outage = kill_and_restart(narrator, stage)?;
     let many_hosts = many_hosts(narrator, stage)?;
     let conflicts = conflicts::run(narrator, stage)?;
-    let cluster = cluster::run(narrator)?;
-    let askers = ASKERS;
-    Ok(Findings { answers, stolen_without, kept_with, named, outage, askers, many_hosts, conflicts, cluster })
+    let moves = cluster::run(narrator)?;
+    let rows = [outage.row()].into_iter().chain(moves).chain(conflicts);
+    let rows = rows.chain([findings::gateway(kept, stolen)]);
+    Ok(rows.chain(many_hosts.iter().map(ManyHosts::row)).collect())
 }
 
-fn introduce(narrator: Narrator, stage: &Stage) -> Result<()> {
-    narrator.chapter("A LAN in network namespaces");
+/// Runs the scenes of about half a minute: a kill, a crowd, a silent rival, a failover and a move.
+pub(super) fn run_short(narrator: &Narrator, stage: &mut Stage) -> Result<Vec<Row>> {
+    introduce(narrator, stage)?;
+    who_answers(narrator, stage)?;
+    let outage = kill_and_restart(narrator, stage)?;
+    let many_hosts = many_hosts(narrator, stage)?;
+    conflicts::add_second(narrator, stage)?;
+    let silent = conflicts::silent(narrator, stage)?;
+    let moves = cluster::run(narrator)?;
+    let rows = [outage.row()].into_iter().chain(moves).chain([silent]);
+    Ok(rows.chain(many_hosts.iter().map(ManyHosts::row)).collect())
+}
+
+fn introduce(narrator: &Narrator, stage: &Stage) -> Result<()> {
+    narrator.heading("A LAN in network namespaces");
     let hosts = [
         (&stage.client, "asks"),
         (&stage.node_a, "will run the agent"),
@@ -54,11 +71,14 @@ fn introduce(narrator: Narrator, stage: &Stage) -> Result<()> {
     for (host, about) in hosts {
         narrator.text(&format!("{:8} {:13} {}  {about}", host.name(), host.address(NIC)?, host.mac(NIC)?));
     }
+    narrator.alias(stage.bpffs(), PINS);
+    narrator.text(&format!("{PINS} stands for the bpffs with the pins, {FILES} for the agent's directory."));
     Ok(())
 }
 
-fn steal_without_guard(narrator: Narrator, stage: &Stage) -> Result<Mac> {
-    narrator.chapter("1. Without Vipward: a claim takes an address");
+/// Returns true if the claim was believed.
+fn steal_without_guard(narrator: &Narrator, stage: &Stage) -> Result<bool> {
+    narrator.chapter("Without Vipward: a claim takes an address");
     let before = stage.node_a.resolve(GATEWAY)?;
     narrator.text(&format!("node-a has asked for the gateway: {GATEWAY} is at {before}."));
     claim(narrator, stage, GATEWAY)?;
@@ -67,14 +87,15 @@ fn steal_without_guard(narrator: Narrator, stage: &Stage) -> Result<Mac> {
         Ok((believed(&stage.node_a, GATEWAY)? == Some(rogue)).then_some(()))
     })?;
     narrator.found(false, &format!("node-a now sends to {rogue}, the rogue, what is for the gateway."));
-    Ok(rogue)
+    Ok(believed(&stage.node_a, GATEWAY)? == Some(rogue))
 }
 
-fn who_answers(narrator: Narrator, stage: &mut Stage) -> Result<Answers> {
-    narrator.chapter(&format!(
-        "2. The agent starts on node-a: it holds {VIP} and {VIP_6}, and guards the gateway"
-    ));
+fn who_answers(narrator: &Narrator, stage: &mut Stage) -> Result<()> {
+    narrator
+        .chapter(&format!("The agent starts on node-a: it holds {VIP} and {VIP_6}, and guards the gateway"));
     stage.start_agent()?;
+    let config = stage.agent()?.config_path();
+    narrator.alias(config.parent().context("invariant: a file is in a directory")?, FILES);
     let addresses = stage.node_a.namespace().addresses(NIC)?;
     let has_vip = addresses.iter().any(|address| address.addr() == VIP);
     ensure!(!has_vip, "node-a's kernel has the VIP: {addresses:?}");
@@ -98,11 +119,12 @@ fn who_answers(narrator: Narrator, stage: &mut Stage) -> Result<Answers> {
     narrator.text(&format!(
         "For comparison: node-b's kernel received {other_kernel} for {ORDINARY}, and answered."
     ));
-    Ok(Answers { by_program, received_by_kernel, other_kernel })
+    Ok(())
 }
 
-fn steal_with_guard(narrator: Narrator, stage: &mut Stage) -> Result<(Mac, Mac)> {
-    narrator.chapter("3. The impostor again");
+/// Returns true if the claim was not believed.
+fn steal_with_guard(narrator: &Narrator, stage: &mut Stage) -> Result<bool> {
+    narrator.chapter("The impostor again");
     stage.node_a.flush_neighbours(NIC)?;
     let before = stage.node_a.resolve(GATEWAY)?;
     narrator.text(&format!("node-a has asked for the gateway anew: {GATEWAY} is at {before}."));
@@ -123,12 +145,12 @@ fn steal_with_guard(narrator: Narrator, stage: &mut Stage) -> Result<(Mac, Mac)>
         line.field("mac").and_then(|mac| mac.as_str()).context("the log line names no MAC")?.parse()?;
     narrator.found(named == stage.rogue.mac(NIC)?, "The claim on the VIP is dropped and named, too:");
     narrator.text(&shown(&line));
-    Ok((after, named))
+    Ok(after == before)
 }
 
-fn kill_and_restart(narrator: Narrator, stage: &mut Stage) -> Result<Outage> {
+fn kill_and_restart(narrator: &Narrator, stage: &mut Stage) -> Result<Outage> {
     let [before, during, after] = BEFORE_DURING_AFTER;
-    narrator.chapter("4. kill -9, and a new agent, under a thousand requests a second");
+    narrator.chapter("kill -9, and a new agent, under a thousand requests a second");
     let probe = ArpProbe::start(&stage.client, NIC, VIP, Duration::from_millis(1), ProbeMode::Broadcast)?;
     let ask = |count: usize| {
         let enough = probe.sent() + count;
@@ -152,18 +174,18 @@ fn kill_and_restart(narrator: Narrator, stage: &mut Stage) -> Result<Outage> {
     let asked_while_dead = probe.between(dead, revived).sent();
     narrator.text(&format!("{asked_while_dead} of {} requests came while no agent ran.", probe.sent()));
     let found = format!(
-        "{} of {} answered, longest gap {:?}, slowest answer {:.1?}.",
+        "{} of {} answered, longest gap {:.1} ms, slowest answer {:.1} ms.",
         probe.answered(),
         probe.sent(),
-        probe.longest_gap(),
-        probe.slowest_answer()
+        millis(probe.longest_gap()),
+        millis(probe.slowest_answer())
     );
     narrator.found(probe.answered() == probe.sent(), &found);
-    Ok(Outage { probe, dead_for, asked_while_dead })
+    Ok(Outage { probe, dead_for })
 }
 
-fn many_hosts(narrator: Narrator, stage: &Stage) -> Result<Vec<ManyHosts>> {
-    narrator.chapter(&format!("5. {ASKERS} askers that were never seen before, each asking once"));
+fn many_hosts(narrator: &Narrator, stage: &Stage) -> Result<Vec<ManyHosts>> {
+    narrator.chapter(&format!("{ASKERS} askers that were never seen before, each asking once"));
     let rows: [(_, IpAddr, IpAddr); 2] =
         [("IPv4", VIP.into(), ORDINARY.into()), ("IPv6", VIP_6.into(), ORDINARY_6.into())];
     let mut many_hosts = Vec::new();
@@ -179,13 +201,18 @@ fn many_hosts(narrator: Narrator, stage: &Stage) -> Result<Vec<ManyHosts>> {
         };
         found("node-a (program)", by_program);
         found("node-b (kernel) ", by_kernel);
-        many_hosts.push(ManyHosts { family, by_program, by_kernel });
+        many_hosts.push(ManyHosts { family, askers: ASKERS, by_program, by_kernel });
     }
     Ok(many_hosts)
 }
 
+/// Returns a duration in milliseconds.
+fn millis(duration: Duration) -> f64 {
+    1000.0 * duration.as_secs_f64()
+}
+
 /// Makes the rogue announce `address`.
-fn claim(narrator: Narrator, stage: &Stage, address: Ipv4Addr) -> Result<()> {
+fn claim(narrator: &Narrator, stage: &Stage, address: Ipv4Addr) -> Result<()> {
     let address = address.to_string();
     let args = ["-U", "-c", "2", "-I", NIC, &address];
     narrator.act(&format!("rogue: arping {}", args.join(" ")));
@@ -195,7 +222,7 @@ fn claim(narrator: Narrator, stage: &Stage, address: Ipv4Addr) -> Result<()> {
     interrupt::check()
 }
 
-fn arping(narrator: Narrator, client: &Host, address: Ipv4Addr) -> Result<()> {
+fn arping(narrator: &Narrator, client: &Host, address: Ipv4Addr) -> Result<()> {
     let address = address.to_string();
     let args = ["-c", "3", "-I", NIC, &address];
     narrator.act(&format!("client: arping {}", args.join(" ")));

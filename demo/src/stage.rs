@@ -85,7 +85,7 @@ impl Stage {
         let mut options = AgentOptions::new(self.bpffs.pin_dir("node-a"));
         options.can_be_left = self.keep;
         self.agent = Some(Agent::start(&self.node_a, &yaml, options)?);
-        self.wait_until_answering(0)
+        self.wait_until_running(0)
     }
 
     /// Starts the agent on node A again after a kill, with its first configuration.
@@ -94,7 +94,7 @@ impl Stage {
         let seen = self.agent()?.logs()?.len();
         self.agent()?.write_config(&yaml)?;
         self.agent()?.restart()?;
-        self.wait_until_answering(seen)
+        self.wait_until_running(seen)
     }
 
     /// Returns the VIPs in the configuration of node A.
@@ -125,12 +125,23 @@ impl Stage {
         self.bpffs.pin_dir("none")
     }
 
-    fn wait_until_answering(&mut self, seen: usize) -> Result<()> {
+    /// Returns where the pins of all agents are.
+    pub(super) fn bpffs(&self) -> &Path {
+        self.bpffs.path()
+    }
+
+    fn wait_until_running(&mut self, seen: usize) -> Result<()> {
         self.wait_for_log(seen, "that it runs", |line| line.message() == IS_RUNNING)?;
+        self.wait_until_answering(VIP)
+    }
+
+    /// Waits until the program on node A answers for a VIP.
+    pub(super) fn wait_until_answering(&mut self, vip: Ipv4Addr) -> Result<()> {
         interrupt::wait(READY_LIMIT, "the VIP to be answered for", || {
             let status = self.agent()?.status()?;
             let vips = status.get("vips").and_then(Value::as_array).context("status lists no VIPs")?;
-            let is_answered = |vip: &Value| vip["address"] == VIP.to_string() && vip["answering"] == true;
+            let is_answered =
+                |found: &Value| found["address"] == vip.to_string() && found["answering"] == true;
             Ok(vips.iter().any(is_answered).then_some(()))
         })
     }

@@ -1,11 +1,11 @@
 //! `demo` and `bench`: build a program and become it.
 
-use std::{ffi::OsString, os::unix::process::CommandExt as _};
+use std::{env, ffi::OsString, os::unix::process::CommandExt as _, process::Command};
 
 use anyhow::{Context as _, Result};
 
 use crate::{
-    build_ebpf, process, programs, root,
+    build_ebpf, process, programs, quiet, root,
     setup::{self, Need},
     test_run,
     workspace::Workspace,
@@ -17,15 +17,23 @@ pub(crate) enum Program {
     Bench,
 }
 
+/// Builds what the demo needs, and installs what is missing for it.
+pub(crate) fn build_demo(workspace: &Workspace) -> Result<()> {
+    setup::ensure(workspace, &[Need::Build, Need::Demo])?;
+    build_ebpf::build_embedded(workspace)?;
+    programs::debug(workspace).map(drop)
+}
+
 /// Builds the program and replaces this process with it, so that the program receives Ctrl-C and can
 /// clean up. Returns only if that fails.
 pub(crate) fn run(workspace: &Workspace, program: Program, args: Vec<OsString>) -> Result<()> {
     root::check()?;
     let (name, directory) = match program {
         Program::Demo => {
-            setup::ensure(workspace, &[Need::Build, Need::Demo])?;
-            build_ebpf::build_embedded(workspace)?;
-            (programs::DEMO, programs::debug(workspace)?)
+            let mut build = Command::new(env::current_exe().context("failed to find this program")?);
+            build.arg("build-demo");
+            quiet::run(build, &workspace.target.join("demo.log"))?;
+            (programs::DEMO, workspace.target.join("debug"))
         }
         Program::Bench => {
             setup::ensure(workspace, &[Need::Build])?;

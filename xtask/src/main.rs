@@ -12,6 +12,7 @@ mod object;
 mod pages;
 mod process;
 mod programs;
+mod quiet;
 mod root;
 mod search;
 mod setup;
@@ -89,7 +90,12 @@ enum Command {
     /// The contents are docs/SUMMARY.md. The last line is the path to open.
     Docs,
     /// Show Vipward on a LAN and in a cluster, in network namespaces (needs root)
+    ///
+    /// Builds behind one line, measures, prints the result and then the story.
     Demo(DemoArgs),
+    /// Build what the demo needs
+    #[command(hide = true)]
+    BuildDemo,
     /// Measure speed and memory against the kernel and bare XDP programs (needs root)
     ///
     /// `bench kubernetes` measures three agents and their API server with 10,000 Services, `bench
@@ -109,6 +115,10 @@ enum Command {
 
 #[derive(clap::Args)]
 struct DemoArgs {
+    /// Show a part in half a minute: a killed agent, a crowd of askers, a silent rival, a node without
+    /// power, a planned move
+    #[arg(long, conflicts_with = "down")]
+    short: bool,
     /// Leave the LAN up and print commands to try
     #[arg(long, conflicts_with = "down")]
     keep: bool,
@@ -148,8 +158,9 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Search(args) => search::run(&workspace, &args),
         Command::Lint => lint::run(&workspace),
         Command::Docs => docs::run(&workspace),
+        Command::BuildDemo => launch::build_demo(&workspace),
         Command::Demo(args) => {
-            let flags = [(args.keep, "--keep"), (args.down, "--down")];
+            let flags = [(args.short, "--short"), (args.keep, "--keep"), (args.down, "--down")];
             let flags = flags.into_iter().filter(|(given, _)| *given).map(|(_, flag)| flag.into());
             launch::run(&workspace, launch::Program::Demo, flags.chain(args.rest.args).collect())
         }

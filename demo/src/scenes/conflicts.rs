@@ -7,9 +7,12 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 
-use super::observed::{LIMIT, believed, is_conflict, shown};
+use super::{
+    millis,
+    observed::{LIMIT, believed, is_conflict, shown},
+};
 use crate::{
-    findings::{Belief, Conflicts},
+    findings::{self, Belief, Claimed, Row},
     narrator::Narrator,
     stage::{NIC, SECOND_VIP, Stage, VIP},
 };
@@ -26,6 +29,8 @@ const CLAIM_FOR: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Longer than the pause between two rounds of announcements of a new VIP.
 const QUIET: Duration = Duration::from_millis(1_400);
+/// Longer than the time after a take in which a VIP is given back to a host that answers late.
+const PROVISIONAL: Duration = Duration::from_millis(2_500);
 /// Exit codes of `vipward who-has` and `vipward explain`.
 const SEVERAL: i32 = 7;
 const GOOD: i32 = 0;
@@ -40,36 +45,44 @@ struct Defences {
     at: Vec<SystemTime>,
 }
 
-pub(super) fn run(narrator: Narrator, stage: &mut Stage) -> Result<Conflicts> {
-    let taken_after = in_use(narrator, stage)?;
-    let (dropped, defences, [guarded, unguarded]) = claimed(narrator, stage)?;
-    let found_after = silent(narrator, stage)?;
-    let broken = explain(narrator, stage)?;
-    Ok(Conflicts {
-        taken_after,
-        dropped,
-        defended_after: defences.first_after()?,
-        defences: defences.at.len(),
-        guarded,
-        unguarded,
-        found_after,
-        broken,
-    })
+/// Runs the scenes. Returns the rows of the silent rival and of the claims.
+pub(super) fn run(narrator: &Narrator, stage: &mut Stage) -> Result<[Row; 2]> {
+    in_use(narrator, stage)?;
+    let claimed = claimed(narrator, stage)?;
+    let silent = silent(narrator, stage)?;
+    explain(narrator, stage)?;
+    Ok([silent, claimed])
 }
 
-/// Returns the time from the moment the address is free to its announcement.
-fn in_use(narrator: Narrator, stage: &mut Stage) -> Result<Duration> {
-    narrator.chapter(&format!("6. A second VIP, {SECOND_VIP}, which the printer has already"));
+/// Adds the second VIP, which is free, to the file of node-a.
+pub(super) fn add_second(narrator: &Narrator, stage: &mut Stage) -> Result<()> {
+    narrator.chapter(&format!("A second VIP, {SECOND_VIP}"));
+    list_second(narrator, stage)?;
+    stage.wait_until_answering(SECOND_VIP)?;
+    let is_ours = stage.client.resolve(SECOND_VIP)? == stage.node_a.mac(NIC)?;
+    narrator.found(is_ours, "node-a has probed for it, holds it, and answers.");
+    narrator.text("For two seconds it would give it back to a host that answers late.");
+    interrupt::pass(PROVISIONAL)
+}
+
+/// Writes the second VIP into the file of node-a.
+fn list_second(narrator: &Narrator, stage: &mut Stage) -> Result<()> {
+    narrator.text("node-a's file lists it too now, and says, in the next chapters too:");
+    for line in IMPATIENT.lines() {
+        narrator.text(&format!("  {line}"));
+    }
+    stage.configure(&(stage.plain_config()? + &format!("  - address: {SECOND_VIP}\n") + IMPATIENT))
+}
+
+/// Shows that an address in use waits until it is free.
+fn in_use(narrator: &Narrator, stage: &mut Stage) -> Result<()> {
+    narrator.chapter(&format!("A second VIP, {SECOND_VIP}, which the printer has already"));
     let bound = Ipv4Net::new(SECOND_VIP, 32)?;
     let node_a = stage.node_a.mac(NIC)?;
     stage.printer.add_address(NIC, bound)?;
     let wire = Wire::open(&stage.client, NIC)?;
-    narrator.text("node-a's file lists it too now, and says (for chapters 6 to 9):");
-    for line in IMPATIENT.lines() {
-        narrator.text(&format!("  {line}"));
-    }
     let seen = stage.agent()?.logs()?.len();
-    stage.configure(&(stage.plain_config()? + &format!("  - address: {SECOND_VIP}\n") + IMPATIENT))?;
+    list_second(narrator, stage)?;
     let line = stage.wait_for_log(seen, "that the address is in use", |line| begins(line, "in_use"))?;
     let received: Vec<_> = wire.drain()?.iter().filter_map(Frame::arp).collect();
     let by_node_a = |arp: &&Arp| arp.sha == node_a;
@@ -95,12 +108,12 @@ fn in_use(narrator: Narrator, stage: &mut Stage) -> Result<Duration> {
     let found = format!("{} ms later node-a holds it, and announces it.", taken_after.as_millis());
     narrator.found(is_ours, &found);
     narrator.text(&shown(&line));
-    Ok(taken_after)
+    Ok(())
 }
 
-/// Returns the number of dropped claims, the holder's defence, and the neighbour entries.
-fn claimed(narrator: Narrator, stage: &mut Stage) -> Result<(u64, Defences, [Belief; 2])> {
-    narrator.chapter(&format!("7. The rogue claims {VIP}, which node-a holds, twice a second"));
+/// Claims the VIP that node-a holds, and reads neighbour entries.
+fn claimed(narrator: &Narrator, stage: &mut Stage) -> Result<Row> {
+    narrator.chapter(&format!("The rogue claims {VIP}, which node-a holds, twice a second"));
     let node_a = stage.node_a.mac(NIC)?;
     let _guard = stage.agent_on_node_b(&format!("vips: [{{address: {VIP}, mac: '{node_a}'}}]\n"))?;
     narrator.text("An agent on node-b guards it from now on. The client runs none.");
@@ -118,10 +131,10 @@ fn claimed(narrator: Narrator, stage: &mut Stage) -> Result<(u64, Defences, [Bel
     narrator.found(
         dropped == defences.claims as u64 && defences.at.len() >= defences.claims,
         &format!(
-            "{dropped} of {} claims dropped. node-a announced the VIP {} times, {:.1?} after the first claim.",
+            "{dropped} of {} claims dropped. node-a announced the VIP {} times, {:.1} ms after the first claim.",
             defences.claims,
             defences.at.len(),
-            defences.first_after()?
+            millis(defences.first_after()?)
         ),
     );
     narrator.text(&shown(&line));
@@ -132,7 +145,8 @@ fn claimed(narrator: Narrator, stage: &mut Stage) -> Result<(u64, Defences, [Bel
         narrator.found(belief.right == belief.looks, &found);
     }
     narrator.text("A kernel believes the last sender: node-a's program announces the VIP after each claim.");
-    Ok((dropped, defences, beliefs))
+    let [guarded, unguarded] = beliefs;
+    Ok(Claimed { guarded, unguarded }.row())
 }
 
 impl Defences {
@@ -168,10 +182,10 @@ fn claim(stage: &Stage, client: &Wire) -> Result<(Defences, [Belief; 2])> {
     Ok((Defences { claims, first_claim, at: announcements(&received, node_a, VIP) }, beliefs))
 }
 
-/// Returns the time until the agent names a rival that sends nothing by itself.
-fn silent(narrator: Narrator, stage: &mut Stage) -> Result<Duration> {
+/// Shows that the agent names a rival that sends nothing by itself.
+pub(super) fn silent(narrator: &Narrator, stage: &mut Stage) -> Result<Row> {
     narrator.chapter(&format!(
-        "8. The rogue answers for {SECOND_VIP}: by unicast, to each host that asks, and only then"
+        "The rogue answers for {SECOND_VIP}: by unicast, to each host that asks, and only then"
     ));
     narrator.text(
         "Who only listens never receives it. node-a asks about what it holds (probe.repeat: here every second).",
@@ -190,12 +204,12 @@ fn silent(narrator: Narrator, stage: &mut Stage) -> Result<Duration> {
     command.arg("--pin-dir").arg(stage.no_pins());
     print(narrator, &stage.client, command, SEVERAL)?;
     responder.stop()?;
-    Ok(found_after)
+    Ok(findings::silent_rival(found_after))
 }
 
-/// Returns the step that `explain` names when the agent is dead and its lease deadline has passed.
-fn explain(narrator: Narrator, stage: &mut Stage) -> Result<String> {
-    narrator.chapter(&format!("9. Why is {SECOND_VIP} answered for, and why not?"));
+/// Shows the step that `explain` names when the agent is dead and its lease deadline has passed.
+fn explain(narrator: &Narrator, stage: &mut Stage) -> Result<()> {
+    narrator.chapter(&format!("Why is {SECOND_VIP} answered for, and why not?"));
     let command = |stage: &mut Stage| -> Result<Command> {
         let agent = stage.agent()?;
         let mut command = agent.vipward("explain")?;
@@ -214,16 +228,15 @@ fn explain(narrator: Narrator, stage: &mut Stage) -> Result<String> {
     })?;
     let broken = command(stage)?;
     let printed = print(narrator, &stage.node_a, broken, BROKEN)?;
-    let named = printed.lines().find_map(|line| line.strip_prefix("The first broken step: "));
-    let named = named.context("explain named no broken step")?.to_owned();
+    ensure!(printed.contains("The first broken step: "), "explain named no broken step");
     stage.revive_agent()?;
-    narrator.text("A new agent runs, with the file of chapter 2.");
-    Ok(named)
+    narrator.text("A new agent runs, with its first file.");
+    Ok(())
 }
 
 /// Runs a command, shows it with its output, and returns
 /// the output. Fails unless its exit code is `code`.
-fn print(narrator: Narrator, host: &Host, mut command: Command, code: i32) -> Result<String> {
+fn print(narrator: &Narrator, host: &Host, mut command: Command, code: i32) -> Result<String> {
     let args: Vec<_> = command.get_args().map(|arg| arg.to_string_lossy().into_owned()).collect();
     narrator.act(&format!("{}: vipward {}", host.name(), args.join(" ")));
     let output = command.output().context("failed to start vipward")?;
