@@ -10,6 +10,11 @@ const ACROSS: f64 = 640.0;
 const TOP: f64 = 84.0;
 const PANEL: f64 = 96.0;
 const GAP: f64 = 40.0;
+const MARGIN: f64 = 14.0;
+/// Height of the tiles and of the room below.
+const TILE: f64 = 64.0;
+const GOOD: &str = "#2f7d4f";
+const BAD: &str = "#b3261e";
 const COLOURS: [&str; 6] = ["#2f7d4f", "#3b6fb5", "#c8832b", "#b3261e", "#7b5ea7", "#5c6670"];
 const SMALL: &str = r#"font-size="10""#;
 const STYLE: &str = ".line{fill:none;stroke-width:1.6}.frame{fill:none;stroke:#9aa5b1;stroke-width:.6}\
@@ -28,25 +33,36 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
-/// Draws panels over `seconds`. Each event has its second and a name.
-pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64) -> String {
+/// Present value, above the panels.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    pub title: String,
+    /// With its unit.
+    pub value: String,
+    pub is_good: bool,
+}
+
+/// Draws tiles, and below them panels over `seconds`. Each event has its second and a name.
+pub fn draw(title: &str, tiles: &[Tile], panels: &[Panel], events: &[(f64, &str)], seconds: f64) -> String {
     let x = |at: f64| LEFT + ACROSS * at / seconds;
     let mut svg = String::new();
-    let bottom = TOP + (PANEL + GAP) * number(panels.len()) - GAP;
+    draw_tiles(&mut svg, tiles);
+    let top = TOP + if tiles.is_empty() { 0.0 } else { TILE };
+    let bottom = top + (PANEL + GAP) * number(panels.len()) - GAP;
     for (index, (at, what)) in events.iter().enumerate() {
         // Writing to a String cannot fail.
         let _ = writeln!(
             svg,
             r#"<path class="event" d="M{x:.1} {:.0}V{bottom:.0}"/><text x="{x:.1}" y="{:.0}" {SMALL}>{}</text>"#,
-            TOP - 22.0,
+            top - 22.0,
             // Alternating heights keep neighbours apart.
-            TOP - 26.0 - 12.0 * number(index % 2),
+            top - 26.0 - 12.0 * number(index % 2),
             escaped(what),
             x = x(*at),
         );
     }
     for (index, panel) in panels.iter().enumerate() {
-        draw_panel(&mut svg, panel, TOP + (PANEL + GAP) * number(index), &x);
+        draw_panel(&mut svg, panel, top + (PANEL + GAP) * number(index), &x);
     }
     for at in ticks(seconds) {
         let _ = writeln!(
@@ -58,6 +74,28 @@ pub fn draw(title: &str, panels: &[Panel], events: &[(f64, &str)], seconds: f64)
         );
     }
     page(bottom + 34.0, STYLE, title, None, &svg)
+}
+
+/// Draws the tiles side by side, below the title.
+fn draw_tiles(svg: &mut String, tiles: &[Tile]) {
+    let width = (WIDTH - 2.0 * MARGIN) / number(tiles.len()).max(1.0);
+    for (index, tile) in tiles.iter().enumerate() {
+        let left = MARGIN + width * number(index);
+        let colour = if tile.is_good { GOOD } else { BAD };
+        let _ = writeln!(
+            svg,
+            r#"<rect class="frame" x="{:.1}" y="40" width="{:.1}" height="{:.0}"/>
+<text x="{:.1}" y="54" font-size="8.5">{}</text>
+<text x="{:.1}" y="80" font-size="20" fill="{colour}">{}</text>"#,
+            left + 2.0,
+            width - 4.0,
+            TILE - 16.0,
+            left + 6.0,
+            escaped(&tile.title),
+            left + 6.0,
+            escaped(&tile.value)
+        );
+    }
 }
 
 /// Returns an SVG file of this height, with a title and, below it, a line about what is shown.

@@ -2,6 +2,7 @@
 //! dashboard, and the readers of docs/reference/metrics.md.
 
 mod alerts;
+mod dashboard;
 mod documented;
 mod endpoints;
 mod exposition;

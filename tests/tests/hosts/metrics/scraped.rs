@@ -19,25 +19,27 @@ use vipward_tests::{
         http::{self, PAGES},
     },
     measure::{
-        chart::{self, Panel},
+        chart::{self, Panel, Tile},
         prometheus::{INTERVAL, Prometheus, promtool},
     },
 };
 
 use super::{
     alerts::{alerts, name},
+    dashboard::{Stat, WINDOW, queries, stats},
     documented::assert_documented,
     exposition::Exposition,
-    in_checkout,
 };
 
 const PORT: u16 = 9647;
 const CONTROLLERS_PORT: u16 = 9648;
-const DASHBOARD: &str = "deploy/grafana/vipward.json";
-/// Grafana's window of a rate at this interval.
-const WINDOW: &str = "10s";
 /// The panels of the plot in docs/kubernetes/monitoring.md.
-const DRAWN: [&str; 3] = ["VIPs by holder", "Answers a second, by holder", "Time to the lease deadline"];
+const DRAWN: [&str; 4] = [
+    "VIPs by holder",
+    "Answers a second, by holder",
+    "Conflicts and offenders",
+    "Time to the lease deadline",
+];
 const STANDALONE: &str = "node: edge-1\nvips: [{address: 192.0.2.10}]";
 
 /// Returns the names of Vipward's metrics in an expression, in the form of series.
@@ -92,26 +94,6 @@ fn wait_until_nothing_holds(prometheus: &Prometheus) -> Result<()> {
         Ok(last.is_empty().then_some(()))
     });
     rests.with_context(|| format!("{last:?} did"))
-}
-
-/// Returns the dashboard's queries, each with the title of its panel.
-fn queries() -> Result<Vec<(String, String)>> {
-    let path = in_checkout(DASHBOARD);
-    let dashboard: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)
-        .with_context(|| format!("{} is no JSON", path.display()))?;
-    let mut queries = Vec::new();
-    for panel in dashboard["panels"].as_array().context("no panels")? {
-        let title = panel["title"].as_str().context("a panel without a title")?;
-        for target in panel["targets"].as_array().into_iter().flatten() {
-            let query = target["expr"].as_str().with_context(|| format!("{title} has no query"))?;
-            let query = query.replace("$__rate_interval", WINDOW).replace("$job", "vipward");
-            let query = query.replace("$instance", ".*");
-            ensure!(!query.contains('$'), "{title}: {query}");
-            queries.push((title.to_owned(), query));
-        }
-    }
-    ensure!(queries.len() > 15, "only {} queries", queries.len());
-    Ok(queries)
 }
 
 fn page(cluster: &Cluster, id: NodeId) -> Result<Exposition> {
@@ -238,12 +220,27 @@ impl Story {
             ensure!(!series.is_empty(), "{title}: {query} gives nothing over the run");
             panels.push(Panel { title: title.to_owned(), label: "instance", series });
         }
-        let title = "What Prometheus saw of two nodes and one VIP";
-        let svg = chart::draw(title, &panels, &self.events, lasted.as_secs_f64());
+        let title = "Drawn by a test from what Prometheus read of two nodes and one VIP; tiles: at the end";
+        let svg = chart::draw(title, &tiles(prometheus)?, &panels, &self.events, lasted.as_secs_f64());
         let directory = target_dir().join("plots");
         std::fs::create_dir_all(&directory)?;
         std::fs::write(directory.join("metrics.svg"), svg).context("failed to write a plot")
     }
+}
+
+/// Returns the dashboard's first row, as it is now.
+fn tiles(prometheus: &Prometheus) -> Result<Vec<Tile>> {
+    let stats = stats()?;
+    let tile = |stat: &Stat| -> Result<Tile> {
+        let values = stat.queries.iter().map(|query| {
+            Ok(prometheus.query(query)?.first().with_context(|| format!("{} is empty", stat.title))?.value)
+        });
+        let values = values.collect::<Result<Vec<f64>>>()?;
+        let words: Vec<_> = values.iter().map(|value| stat.words(*value)).collect();
+        let is_good = values.first().is_some_and(|value| stat.is_good(*value));
+        Ok(Tile { title: stat.title.clone(), value: words.join(" of "), is_good })
+    };
+    stats.iter().map(tile).collect()
 }
 
 /// Checks that the metrics have counted the events of the run, whatever the holder.
