@@ -4,6 +4,7 @@ use std::{error::Error, fmt, io, string::FromUtf8Error, time::Duration};
 
 use hyper_util::client::legacy;
 use kube::core::Status;
+use rustls::CertificateError;
 use thiserror::Error;
 
 use super::connect::ConnectError;
@@ -126,6 +127,9 @@ impl ConnectionError {
 
 impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = causes(&*self.0).find_map(distrust) {
+            return f.write_str(&why);
+        }
         let innermost = causes(&*self.0).last().filter(|_| self.is_connecting());
         if let Some(innermost) = innermost {
             return match innermost.downcast_ref::<io::Error>() {
@@ -146,3 +150,25 @@ impl fmt::Display for ConnectionError {
 }
 
 impl Error for ConnectionError {}
+
+/// Returns why the server's certificate is refused, with the remedy, if `cause` is such a refusal.
+fn distrust(cause: &(dyn Error + 'static)) -> Option<String> {
+    // The source of an I/O error is not the error that it was made of.
+    let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+    let of_tls = inner.and_then(|inner| inner.downcast_ref()).or_else(|| cause.downcast_ref())?;
+    let rustls::Error::InvalidCertificate(why) = of_tls else { return None };
+    let remedy = match why {
+        CertificateError::UnknownIssuer => {
+            "the certificate-authority of the kubeconfig, or of the Pod's service account, does not sign it"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it has other names: correct `server` or `tls-server-name` of the kubeconfig"
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => "renew it, or see the clocks of the two hosts",
+        _ => "see the certificate of the server",
+    };
+    Some(format!("{of_tls}: {remedy}"))
+}
