@@ -133,7 +133,8 @@ impl fmt::Display for Action {
             Self::RemovePeer { ifindex, mac } => write!(f, "remove the peer {mac} from interface {ifindex}"),
             Self::PutEntry { key: VipKey { addr, ifindex, .. }, entry, .. } => {
                 let (role, mac) = (entry.role.name(), MacAddr(entry.mac));
-                write!(f, "make the entry of {addr} on interface {ifindex} {role} at {mac}")
+                write!(f, "make the entry of {addr} on interface {ifindex} {role}")?;
+                if mac.is_zero() { Ok(()) } else { write!(f, " at {mac}") }
             }
             Self::RemoveEntry { key: VipKey { addr, ifindex, .. }, .. } => {
                 write!(f, "remove the entry of {addr} from interface {ifindex}")

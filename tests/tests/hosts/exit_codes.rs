@@ -84,7 +84,7 @@ const ROWS: &[Row] = &[
     (On::NodeAsNobody, "crd", DONE, "virtualips"),
     (On::NodeAsNobody, "completions bash", DONE, "complete"),
     (On::NodeOfTheDead, "status", DONE, "192.0.2.10"),
-    (On::NodeOfTheDead, "doctor", DONE, "no agent runs"),
+    (On::NodeOfTheDead, "doctor", DONE, "no agent uses"),
     (On::NodeOfTheDead, "explain VIP --config CONFIG", DONE, "No inspected step is broken; doubtful: "),
     (On::NodeOfTheDead, "unload", DONE, "removed"),
     (On::OtherHost, "status", FAILED, "nothing is pinned"),

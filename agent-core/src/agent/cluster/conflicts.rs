@@ -261,8 +261,8 @@ fn remedy(conflict: &Conflict, vip: IpAddr, without_agent: &[&NodeName]) -> Stri
         );
     }
     format!(
-        "the claims are dropped and {vip} is defended. Find that host, and give it or the Service another address: `vipward who-has \
-         {vip}` lists everyone who answers{ipvs}"
+        "the claims are dropped and {vip} is defended. Find that host, and give it or the Service another address: \
+         `vipward who-has {vip}` lists everyone who answers{ipvs}"
     )
 }
 

@@ -571,7 +571,7 @@ fn warn_of(conflict: &Conflict, offender: &Offender, view: &NetView, message: &s
         vendor = %vipward_vendors::of(offender.mac),
         eth_source = %offender.source,
         oper = message_name(offender.oper),
-        holder = %conflict.holder,
+        holder = Some(conflict.holder).filter(|mac| !mac.is_zero()).map(|mac| mac.to_string()),
         times = offender.claims,
         "{message}"
     );

@@ -187,7 +187,7 @@ pub(crate) async fn serve(listen: &Listen, router: &Router) -> Result<JoinSet<()
             }
         };
         info!(%address, "serving /metrics, /livez and /readyz");
-        let router = router.clone().route("/", get(async || links()));
+        let router = router.clone().route("/", get(async || Html(LINKS)));
         let service = router.into_make_service_with_connect_info::<PeerAddress>();
         tasks.spawn(async move {
             // The server never ends by itself: an error ends its own connection only.
@@ -289,14 +289,9 @@ async fn waiting(
     }
 }
 
-/// The pages for other hosts.
-const PAGES: [&str; 3] = ["/metrics", "/readyz", "/livez"];
-
-/// Returns the page that links the others.
-fn links() -> Html<String> {
-    let links: String = PAGES.iter().map(|page| format!("<p><a href=\"{page}\">{page}</a></p>\n")).collect();
-    Html(format!("<!DOCTYPE html>\n<title>vipward</title>\n{links}"))
-}
+/// The page that links the others.
+const LINKS: &str = "<!DOCTYPE html>\n<title>vipward</title>\n<p><a href=\"/metrics\">/metrics</a></p>\n\
+    <p><a href=\"/readyz\">/readyz</a></p>\n<p><a href=\"/livez\">/livez</a></p>\n";
 
 /// Returns a refusal if `peer` is another host: the contents are for this host only.
 fn refusal(peer: SocketAddr) -> Option<Response> {

@@ -293,7 +293,9 @@ fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
         lines[0].starts_with("WARN conflict: an unknown host claims the VIP, and the claim is dropped kind=")
     );
     let rest = " mac=02:00:00:00:00:02 vendor=";
-    assert!(lines[0].contains(rest) && lines[0].ends_with("oper=\"reply\" holder=02:00:00:00:00:01 times=1"));
+    assert!(
+        lines[0].contains(rest) && lines[0].ends_with("oper=\"reply\" holder=\"02:00:00:00:00:01\" times=1")
+    );
     for (doubled, expected) in [(true, "WARN doubled: a peer answers for"), (false, "INFO no longer doubled")]
     {
         let conflict = Conflict { doubled, ..conflict_of(What::Contested) };

@@ -151,11 +151,15 @@ impl fmt::Display for ConnectionError {
 
 impl Error for ConnectionError {}
 
+/// Returns the error of TLS that an error is, or is made of: an I/O error has that not as its source.
+fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let inner = || of_tls(error.downcast_ref::<io::Error>()?.get_ref()?);
+    error.downcast_ref().or_else(inner)
+}
+
 /// Returns why the server's certificate is refused, with the remedy, if `cause` is such a refusal.
 fn distrust(cause: &(dyn Error + 'static)) -> Option<String> {
-    // The source of an I/O error is not the error that it was made of.
-    let inner = cause.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
-    let of_tls = inner.and_then(|inner| inner.downcast_ref()).or_else(|| cause.downcast_ref())?;
+    let of_tls = of_tls(cause)?;
     let rustls::Error::InvalidCertificate(why) = of_tls else { return None };
     let remedy = match why {
         CertificateError::UnknownIssuer => {
