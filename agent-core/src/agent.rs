@@ -5,6 +5,7 @@
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - [`segment`]: announcements, probes, conflicts and yielded VIPs.
+//! - `waiting`: why VIPs are not held yet.
 //! - [`host`]: rounds that bring the kernel to the desired state.
 //! - [`memberships`]: the groups of neighbour solicitations.
 //! - [`answers`]: the VIPs that this node should hold and does not answer for.
@@ -32,6 +33,7 @@ pub mod segment;
 mod shared;
 mod source;
 mod visibility;
+mod waiting;
 mod work;
 
 pub use self::{
@@ -44,4 +46,5 @@ pub use self::{
     },
     shared::Shared,
     source::Source,
+    waiting::Waiting,
 };

@@ -6,6 +6,7 @@ pub mod heartbeat;
 pub mod interfaces;
 pub mod layout;
 pub mod net;
+pub mod owner;
 pub mod placement;
 pub mod plan;
 pub mod stack;

@@ -21,7 +21,7 @@ mod who_has;
 mod wire;
 
 pub use self::{
-    access::AccessArgs,
+    access::{AccessArgs, IdentityArgs},
     agent::AgentArgs,
     command::{Cli, Command},
     controller::ControllerArgs,
@@ -34,7 +34,7 @@ pub use self::{
     },
     output::{Output, ReportFormat},
     plane::{LogFormat, PinArgs, PlaneArgs},
-    plugin::{CalledAs, complete},
+    plugin::{CalledAs, complete, in_order},
     pools::{PoolsArgs, ReleaseArgs},
     status::{RecordArgs, StatusArgs},
     uninstall::UninstallArgs,

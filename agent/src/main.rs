@@ -17,9 +17,10 @@ use clap::FromArgMatches;
 use serde::Serialize;
 use vipward::{
     cli::{
-        AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg,
-        MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs, Subject,
-        UninstallArgs, WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
+        AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, IdentityArgs,
+        KubernetesArgs, LinesArg, MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs,
+        ReportFormat, StatusArgs, Subject, UninstallArgs, WatchArgs, WhoHasArgs, WireArgs, WireCommand,
+        WireInitArgs, WireRotateArgs, complete, in_order,
     },
     shell::{
         agent::{self, RunError},
@@ -47,7 +48,7 @@ use vipward::{
             Access, ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, Uninstaller,
             WireSecret, crd_yaml, read_overview, read_pools,
         },
-        logging,
+        logging::{self, chain, is_denied},
     },
 };
 use vipward_core::{
@@ -55,7 +56,7 @@ use vipward_core::{
     config::ConfigError,
     diagnosis::{
         doctor,
-        explain::{explain, explain_service},
+        explain::{Outcome, explain, explain_service},
         fact::Fact,
         who_has::Verdict,
     },
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
         Command::Release(args) => runtime().and_then(|runtime| runtime.block_on(release(&args))),
         Command::Wire(args) => runtime().and_then(|runtime| runtime.block_on(change_key(&args))),
         Command::Crd => show(&crd_yaml()),
+        Command::Version => show(concat!("vipward ", env!("CARGO_PKG_VERSION"), "\n")),
         Command::Status(args) => show_status(&args, called),
         Command::Doctor(args) => return ended(doctor(args, called)),
         Command::Watch(args) => watch(&args).map_err(|error| on_a_node(called, error)),
@@ -128,7 +130,7 @@ fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            for line in format!("error: {error:#}").lines() {
+            for line in format!("error: {}", chain(error.as_ref())).lines() {
                 eprintln!("{}", Legible(line));
             }
             ExitCode::from(exit_code(&error))
@@ -146,6 +148,7 @@ fn command_line() -> Result<(CalledAs, Cli), ExitCode> {
         let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
         return Err(show(&complete(&words)).map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS));
     }
+    let arguments = if called == CalledAs::Plugin { in_order(arguments) } else { arguments.collect() };
     let matches = called.command().get_matches_from(iter::once(name).chain(arguments));
     let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     Ok((called, cli))
@@ -178,6 +181,7 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     match error.chain().find_map(|cause| cause.downcast_ref::<PinDirError>()) {
         Some(PinDirError::InUse { .. }) => NOT_ALONE,
         Some(_) => UNFIT_HOST,
+        None if is_denied(error.as_ref()) => UNFIT_HOST,
         None => FAILED,
     }
 }
@@ -400,10 +404,15 @@ fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
         eprintln!("note: {ON_A_NODE}");
     }
     let checks = doctor::examine(&facts);
-    let passes = doctor::passes(&checks, strict);
+    let (passes, outcome) = (doctor::passes(&checks, strict), doctor::Outcome::of(&checks, strict));
     let report = Report::new(checks, passes, Colours::of_stdout());
     print_as(output, &report, &report)?;
-    Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
+    Ok(match outcome {
+        doctor::Outcome::Passes => ExitCode::SUCCESS,
+        doctor::Outcome::Fails => ExitCode::from(BROKEN),
+        doctor::Outcome::Denied => ExitCode::from(UNFIT_HOST),
+        doctor::Outcome::Nothing => ExitCode::from(FAILED),
+    })
 }
 
 /// Probes the segment. Reports its progress on stderr if that takes long.
@@ -439,7 +448,8 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
 /// stderr what it waits for, if that takes long.
 async fn explain_subject(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     // A named context belongs to a kubeconfig, and so to a cluster.
-    let is_clusters = args.config.is_none() || args.access.context.is_some();
+    let is_named = args.access.context.is_some() || args.access.identity != IdentityArgs::default();
+    let is_clusters = args.config.is_none() || is_named;
     let options = explain::Options {
         interface: args.interface.clone(),
         access: Access::of(&args.access, || if is_clusters { kubeconfig_at_home() } else { None }),
@@ -451,24 +461,29 @@ async fn explain_subject(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     };
     let progress = |what: &str| eprintln!("{}", Legible(what));
     let colours = Colours::of_stdout();
-    let (text, json, broken) = match &args.subject {
+    let (text, json, outcome) = match &args.subject {
         Subject::Address(address) => {
             let explanation = explain(&explain::gather(&options, *address, progress).await?);
             let text = explain::render(&explanation, colours);
-            (text, serde_json::to_string_pretty(&explanation)?, explanation.broken)
+            (text, serde_json::to_string_pretty(&explanation)?, explanation.outcome())
         }
         Subject::Service(service) => {
             let (facts, addresses) = explain::gather_service(&options, service, progress).await?;
             let explanation = explain_service(&facts, &addresses);
             let text = explain::render_service(&explanation, colours);
-            (text, serde_json::to_string_pretty(&explanation)?, explanation.broken)
+            (text, serde_json::to_string_pretty(&explanation)?, explanation.outcome())
         }
     };
     match args.output {
         ReportFormat::Table => show(&text)?,
         ReportFormat::Json => show(&(json + "\n"))?,
     }
-    Ok(if broken.is_some() { ExitCode::from(BROKEN) } else { ExitCode::SUCCESS })
+    Ok(match outcome {
+        Outcome::Broken => ExitCode::from(BROKEN),
+        Outcome::Sound { .. } => ExitCode::SUCCESS,
+        Outcome::Nothing { needs_root: true } => ExitCode::from(UNFIT_HOST),
+        Outcome::Nothing { needs_root: false } => ExitCode::from(FAILED),
+    })
 }
 
 /// Prints to a reader that may close the pipe before the end (`vipward status | head`).

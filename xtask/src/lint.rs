@@ -30,6 +30,7 @@ const CHECKS: &[Check] = &[
     ("formatting", formatting),
     ("every crate has the lints", lints_everywhere),
     ("no leftovers", leftovers),
+    ("words in the log", debug_in_log),
     ("shell scripts parse", shell_scripts),
     ("rooms import only earlier rooms", rooms),
     ("pages and their links", links),
@@ -114,6 +115,12 @@ fn lints_everywhere(workspace: &Workspace) -> Result<()> {
         return Ok(());
     }
     bail!("`[lints]` of {FUZZ} is not `[workspace.lints]` of Cargo.toml: copy it")
+}
+
+fn debug_in_log(workspace: &Workspace) -> Result<()> {
+    let of_agent = |file: &String| file.starts_with("agent/src/") || file.starts_with("agent-core/src/");
+    let files = tracked(workspace)?.into_iter().filter(of_agent);
+    report(workspace, files, |_, text| sources::debug_lines(text))
 }
 
 fn leftovers(workspace: &Workspace) -> Result<()> {

@@ -69,8 +69,10 @@ pub struct Examined {
     pub all: BTreeSet<IpAddr>,
     /// VIPs whose silence must be reported now.
     pub begun: Vec<IpAddr>,
-    /// VIPs whose reported silence is over.
+    /// VIPs whose reported silence is over: this node answers again.
     pub over: Vec<IpAddr>,
+    /// VIPs whose reported silence is over, since this node has them no longer.
+    pub gone: Vec<IpAddr>,
 }
 
 /// The VIPs to examine, and the results.
@@ -157,7 +159,15 @@ impl Answers {
             looked_at.extend(self.silences.all());
         }
         let left = looked_at.iter().copied().collect();
-        Examination { surroundings, said, looked_at, left, part: Vec::new(), over: Vec::new() }
+        Examination {
+            surroundings,
+            said,
+            looked_at,
+            left,
+            part: Vec::new(),
+            over: Vec::new(),
+            gone: Vec::new(),
+        }
     }
 
     /// Examines a part of the VIPs. `entries` has the existing entries of
@@ -177,7 +187,8 @@ impl Answers {
                 }
             };
             if self.silences.record(vip, why, now) {
-                examination.over.push(vip);
+                let is_here = examination.said.contains_key(&vip);
+                if is_here { &mut examination.over } else { &mut examination.gone }.push(vip);
             }
         }
     }
@@ -190,11 +201,11 @@ impl Answers {
     }
 
     pub fn end(&mut self, examination: Examination, now: Monotonic) -> Examined {
-        let Examination { surroundings, mut looked_at, over, .. } = examination;
+        let Examination { surroundings, mut looked_at, over, gone, .. } = examination;
         self.seen = Some(surroundings);
         let begun = self.silences.on_tick(now);
         looked_at.extend(&begun);
-        Examined { all: looked_at, begun, over }
+        Examined { all: looked_at, begun, over, gone }
     }
 }
 
@@ -207,6 +218,7 @@ pub struct Examination {
     left: VecDeque<IpAddr>,
     part: Vec<IpAddr>,
     over: Vec<IpAddr>,
+    gone: Vec<IpAddr>,
 }
 
 impl Examination {

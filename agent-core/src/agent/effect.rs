@@ -239,8 +239,15 @@ pub enum Line {
     },
     /// The failures of writes that have begun or are over.
     Stale(Changes),
-    /// VIPs that this node has and does not answer, with the reasons; and those that are answered again.
-    Silences(Vec<(IpAddr, Option<String>)>, Vec<IpAddr>),
+    /// VIPs that this node has and does not answer.
+    Silences {
+        /// With the reasons.
+        begun: Vec<(IpAddr, Option<String>)>,
+        /// They are answered again.
+        over: Vec<IpAddr>,
+        /// This node has them no longer.
+        gone: Vec<IpAddr>,
+    },
     Conflict(Box<conflict::Line>),
     Segment(Note),
     /// This node takes VIPs back, which were announced with these MACs.

@@ -42,6 +42,31 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     checks
 }
 
+/// The result of all checks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Passes,
+    Fails,
+    /// Nothing fails, and root could read more.
+    Denied,
+    /// No check could be made.
+    Nothing,
+}
+
+impl Outcome {
+    pub fn of(checks: &[Finding], strict: bool) -> Self {
+        if !passes(checks, strict) {
+            Self::Fails
+        } else if checks.iter().any(Finding::needs_root) {
+            Self::Denied
+        } else if checks.iter().all(|check| check.state == State::Unknown) {
+            Self::Nothing
+        } else {
+            Self::Passes
+        }
+    }
+}
+
 /// Returns true if the host passes: no check is red. With
 /// `strict`, none is yellow or unknown either.
 pub fn passes(checks: &[Finding], strict: bool) -> bool {

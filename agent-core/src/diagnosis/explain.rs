@@ -62,6 +62,49 @@ pub struct ServiceExplanation {
     pub addresses: Vec<Explanation>,
 }
 
+/// The result of all steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    Broken,
+    /// No inspected step is broken.
+    Sound {
+        /// The number of steps that work, but in which something may go wrong.
+        doubtful: usize,
+    },
+    /// No step could be inspected.
+    Nothing {
+        /// True if root could read more.
+        needs_root: bool,
+    },
+}
+
+impl Outcome {
+    pub fn of<'a>(steps: impl Iterator<Item = &'a Finding> + Clone) -> Self {
+        let with = |state: State| steps.clone().filter(move |step| step.state == state);
+        let is_inspected = |step: &Finding| step.state != State::Unknown && step.subject != link::CLUSTER;
+        if with(State::Red).next().is_some() {
+            Self::Broken
+        } else if steps.clone().any(is_inspected) {
+            Self::Sound { doubtful: with(State::Yellow).count() }
+        } else {
+            Self::Nothing { needs_root: steps.clone().any(Finding::needs_root) }
+        }
+    }
+}
+
+impl Explanation {
+    pub fn outcome(&self) -> Outcome {
+        Outcome::of(self.steps.iter())
+    }
+}
+
+impl ServiceExplanation {
+    pub fn outcome(&self) -> Outcome {
+        let of_addresses = self.addresses.iter().flat_map(|address| &address.steps);
+        Outcome::of(self.steps.iter().chain(of_addresses))
+    }
+}
+
 /// Returns the chain of steps for a Service. `addresses` has the facts of
 /// [`ServiceFacts::addresses`].
 pub fn explain_service(facts: &ServiceFacts, addresses: &[Facts]) -> ServiceExplanation {

@@ -53,6 +53,8 @@ pub struct Interface {
     pub addresses: Vec<IpNet>,
     /// The addresses that the agent has bound, by their label or protocol.
     pub ours: BTreeSet<IpAddr>,
+    /// The addresses with a lifetime, which DHCP or a router gave (not `IFA_F_PERMANENT`).
+    pub leased: BTreeSet<IpAddr>,
     /// A link-local IPv6 address of it that no other host has.
     pub link_local: Option<Ipv6Addr>,
     /// The addresses that another host may have (the kernel still probes) or has (duplicate found).
@@ -156,6 +158,7 @@ impl Interface {
             tc_programs: Some(Vec::new()),
             addresses: Vec::new(),
             ours: BTreeSet::new(),
+            leased: BTreeSet::new(),
             link_local: None,
             doubtful: BTreeSet::new(),
         }

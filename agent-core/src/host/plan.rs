@@ -124,6 +124,27 @@ pub enum Action {
     },
 }
 
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PutOwnMac { ifindex, mac } => write!(f, "put the own MAC {mac} of interface {ifindex}"),
+            Self::RemoveOwnMac { ifindex } => write!(f, "remove the own MAC of interface {ifindex}"),
+            Self::PutPeer { ifindex, mac } => write!(f, "put the peer {mac} on interface {ifindex}"),
+            Self::RemovePeer { ifindex, mac } => write!(f, "remove the peer {mac} from interface {ifindex}"),
+            Self::PutEntry { key: VipKey { addr, ifindex, .. }, entry, .. } => {
+                let (role, mac) = (entry.role.name(), MacAddr(entry.mac));
+                write!(f, "make the entry of {addr} on interface {ifindex} {role}")?;
+                if mac.is_zero() { Ok(()) } else { write!(f, " at {mac}") }
+            }
+            Self::RemoveEntry { key: VipKey { addr, ifindex, .. }, .. } => {
+                write!(f, "remove the entry of {addr} from interface {ifindex}")
+            }
+            Self::AddBind { interface, vip } => write!(f, "bind {vip} to {interface}"),
+            Self::RemoveBind { interface, vip } => write!(f, "take {vip} away from {interface}"),
+        }
+    }
+}
+
 impl Action {
     pub fn key(&self) -> Option<VipKey> {
         match self {

@@ -3,7 +3,7 @@
 //! A `DaemonSet` may be deleted and created again at once, as by `kubectl replace --force`. So the
 //! agent goes on for a while before it takes the deletion for an uninstall.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use crate::{base::time::Monotonic, ownership::event::StopReason};
 
@@ -24,6 +24,33 @@ pub struct Termination {
     pub node: NodeState,
     /// True if the agent has read the claims, and none is left.
     pub claims_are_gone: bool,
+}
+
+impl fmt::Display for Termination {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pod = match self.pod {
+            PodState::Stays => "stays",
+            PodState::Deleted => "is deleted",
+            PodState::NodeShutsDown => "ends, since the node shuts down",
+            PodState::Refused => "may not be read",
+            PodState::Unknown => "is unknown",
+        };
+        let daemon_set = match self.daemon_set {
+            DaemonSetState::Stays => "stays",
+            DaemonSetState::Deleted => "is deleted",
+            DaemonSetState::Refused => "may not be read",
+            DaemonSetState::Unknown => "is unknown",
+        };
+        let node = match self.node {
+            NodeState::Stays => "stays",
+            NodeState::Cordoned => "is cordoned",
+            NodeState::ShutsDown => "shuts down",
+            NodeState::Deleted => "is deleted",
+            NodeState::Unknown => "is unknown",
+        };
+        let claims = if self.claims_are_gone { ", no claim is left" } else { "" };
+        write!(f, "the Pod {pod}, the DaemonSet {daemon_set}, the node {node}{claims}")
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

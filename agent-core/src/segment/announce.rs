@@ -7,6 +7,7 @@
 use std::{
     cmp::Ordering,
     collections::{BTreeMap, BTreeSet},
+    fmt,
     net::IpAddr,
     ops::Bound,
     time::Duration,
@@ -118,6 +119,18 @@ pub enum Round {
     Failover,
     Defence,
     Refresh,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Taking(number) => write!(f, "taking {number}"),
+            Self::Repeat(number) => write!(f, "repeat {number}"),
+            Self::Failover => f.write_str("failover"),
+            Self::Defence => f.write_str("defence"),
+            Self::Refresh => f.write_str("refresh"),
+        }
+    }
 }
 
 impl Round {

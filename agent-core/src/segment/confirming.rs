@@ -94,7 +94,7 @@ impl Answerer {
     /// Returns the first remedy. `force` is another.
     pub const fn remedy(self) -> &'static str {
         match self {
-            Self::Host => "take the address from that host",
+            Self::Host => "give that host another address",
             Self::Proxy => {
                 "clear its entry in the fabric or controller, or have such addresses taken (`probe: {proxied: take}` \
                  in the file of a standalone agent, `--probe-proxied take` in a cluster)"

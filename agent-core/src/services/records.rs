@@ -7,7 +7,10 @@ use ipnet::IpNet;
 
 use super::ineffective;
 use crate::{
-    host::net::{Interface, NetView},
+    host::{
+        net::{Interface, NetView},
+        owner::Owner,
+    },
     pools::Family,
     records::{NodeName, Port, ServiceLabels, ServiceName, Version},
 };
@@ -318,6 +321,7 @@ impl HostNetwork {
                 interface: Arc::clone(&name),
                 segment: attached.contains(&index),
                 net,
+                owner: view.owner_of(index, &net),
             };
             interface.foreign_addresses().map(found).collect::<Vec<_>>()
         };
@@ -332,4 +336,5 @@ pub struct HostAddress {
     /// True if that interface leads to a segment. Then VIPs can be on it.
     pub segment: bool,
     pub net: IpNet,
+    pub owner: Owner,
 }

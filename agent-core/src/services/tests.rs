@@ -34,6 +34,7 @@ use crate::{
         samples::{ip, labels},
         time::Monotonic,
     },
+    host::owner::Owner,
     pools,
     records::{Demand, NodeInterface, NodeName, Reach, Reservation, Selector, ServiceName, Session, Version},
 };
@@ -372,10 +373,14 @@ fn consent(namespace: &str, listed: &[&str]) -> Event {
 }
 
 fn host(segment: &str, nets: &[&str]) -> Vec<HostAddress> {
-    let address = |net: &&str| HostAddress {
-        interface: segment.into(),
-        segment: segment.starts_with("eth"),
-        net: net.parse().expect("an address with a prefix length"),
+    let address = |net: &&str| {
+        let net = net.parse().expect("an address with a prefix length");
+        HostAddress {
+            interface: segment.into(),
+            segment: segment.starts_with("eth"),
+            net,
+            owner: Owner::of(&net, true),
+        }
     };
     nets.iter().map(address).collect()
 }

@@ -33,10 +33,10 @@ pub struct Cli {
 const EXIT_CODES: &str = "\
 Exit codes:
   0  done
-  1  failed while running
+  1  failed while running, or nothing could be inspected
   2  the command line is wrong
   3  the configuration, settings or kubeconfig are wrong or unreadable (nothing was changed)
-  4  this host cannot run it: not root or capabilities missing, kernel too old, no bpffs
+  4  this host or user cannot: not root or capabilities missing, kernel too old, no bpffs
   5  another agent uses the pin directory, or runs under this node's name
   6  who-has: no host answers
   7  who-has: several MACs answer, a conflict
@@ -114,6 +114,8 @@ pub enum Command {
     /// interrupted and called again. Statuses of Services stay. A namespace goes only if Vipward's
     /// manifests made it.
     Uninstall(UninstallArgs),
+    /// Print the version.
+    Version,
     /// Print a completion script for a shell.
     #[command(after_help = "For bash: vipward completions bash > /etc/bash_completion.d/vipward")]
     Completions {

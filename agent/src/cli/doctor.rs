@@ -6,7 +6,8 @@ use vipward_core::base::pattern::InterfacePattern;
 use super::{output::Output, plane::PinArgs};
 
 pub(super) const HELP: &str = "\
-Exit codes: 0 when nothing is red, 8 when something is; with --strict also when something is yellow or unknown.
+Exit codes: 0 when nothing is red, 8 when something is; with --strict also when something is yellow or unknown. \
+Otherwise 4 when root could read more.
 
 It changes nothing. Run it as root to see everything: what could not be read is unknown, with the reason. \
 While the lease deadline lies ahead, it waits for a heartbeat, for 3 s at most.

@@ -24,7 +24,8 @@ Beside a standalone agent:
 Without a kubeconfig, and in no Pod, it reads no cluster. Give the options about Services that the agents have. \
 What cannot be read from here is \"unknown\".
 
-Exit codes: 0 no inspected step is broken, 8 a step is broken, 1 it failed, 3 the kubeconfig is wrong.";
+Exit codes: 0 no inspected step is broken, 8 a step is broken, 1 it failed or no step could be inspected, \
+3 the kubeconfig is wrong, 4 no step could be inspected without root.";
 
 /// `vipward explain`.
 #[derive(Args, Debug)]
@@ -43,7 +44,13 @@ pub struct ExplainArgs {
     #[command(flatten)]
     pub access: AccessArgs,
     /// The namespace of the nodes' Leases.
-    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "vipward-system")]
+    #[arg(
+        short = 'n',
+        long,
+        value_name = "NAMESPACE",
+        env = "POD_NAMESPACE",
+        default_value = "vipward-system"
+    )]
     pub lease_namespace: String,
     /// The file of a standalone agent on this host; ~/.kube/config is not used then, unless a
     /// --context is named.

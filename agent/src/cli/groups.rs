@@ -9,7 +9,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Run", &["agent", "kubernetes", "controller"]),
     ("Look", &["status", "watch", "doctor", "who-has", "explain", "pools"]),
     ("Act", &["move", "release", "wire"]),
-    ("Install", &["crd", "completions", "unload", "uninstall"]),
+    ("Install", &["crd", "completions", "version", "unload", "uninstall"]),
 ];
 
 /// Replaces the list of commands in the help of `command`. Hidden commands are left out.

@@ -1,7 +1,10 @@
 //! The same binary as a plugin of kubectl: called `kubectl-vip`, it is `kubectl vip`; called
 //! `kubectl_complete-vip`, it completes what is typed after that.
 
-use std::{ffi::OsStr, path::Path};
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+};
 
 use clap::{Command, CommandFactory};
 
@@ -11,7 +14,12 @@ use super::{command::Cli, groups::grouped};
 const HELP: &str = "\
 This is vipward under the name of a kubectl plugin. `status`, `explain`, `move`, `pools`, `release` and `uninstall` \
 query the API server of the context that --context names. `who-has` probes the segments of this machine, and so does \
-`explain` at its end. `watch` and `doctor` inspect this machine, which is to be a node.";
+`explain` at its end. `watch` and `doctor` inspect this machine, which is to be a node. kubectl's --kubeconfig, \
+--context, --user, --server, --token, --as and --as-group may stand before the command or after it; -n is the \
+namespace of Vipward.";
+/// kubectl's options about the way to the API server, each with a value.
+const OF_KUBECTL: [&str; 9] =
+    ["--kubeconfig", "--context", "--user", "--server", "--token", "--as", "--as-group", "--namespace", "-n"];
 /// The subcommands that only a service manager, a DaemonSet or an installation calls.
 const NOT_FOR_A_DESK: [&str; 5] = ["agent", "kubernetes", "controller", "unload", "completions"];
 /// The end of an answer to kubectl's question for completions:
@@ -54,6 +62,26 @@ impl CalledAs {
     }
 }
 
+/// Returns the arguments with kubectl's options, which may come first, behind the command.
+pub fn in_order(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let mut arguments = arguments.into_iter().peekable();
+    let mut options = Vec::new();
+    while let Some(option) = arguments.next_if(|argument| is_of_kubectl(argument)) {
+        let has_value = option.to_str().is_some_and(|option| option.contains('='));
+        options.push(option);
+        if !has_value {
+            options.extend(arguments.next());
+        }
+    }
+    let command = arguments.next();
+    command.into_iter().chain(options).chain(arguments).collect()
+}
+
+fn is_of_kubectl(argument: &OsStr) -> bool {
+    let name = argument.to_str().map(|argument| argument.split('=').next().unwrap_or_default());
+    name.is_some_and(|name| OF_KUBECTL.contains(&name))
+}
+
 /// Returns what the last of `words`, which are typed after `kubectl vip`, may become, one on each line,
 /// as kubectl reads them.
 pub fn complete(words: &[String]) -> String {
@@ -68,7 +96,14 @@ pub fn complete(words: &[String]) -> String {
     let subcommands = command.get_subcommands().filter(|it| !it.is_hide_set());
     let subcommands =
         subcommands.map(|it| (it.get_name().to_owned(), it.get_about().map(ToString::to_string)));
-    let options = command.get_arguments().filter_map(|it| {
+    // Before the command, kubectl's options are those of each command that has them.
+    let plugin = CalledAs::Plugin.command();
+    let of_kubectl = plugin.find_subcommand("status").filter(|_| command.has_subcommands());
+    let of_kubectl = of_kubectl
+        .into_iter()
+        .flat_map(Command::get_arguments)
+        .filter(|it| it.get_long().is_some_and(|name| OF_KUBECTL.contains(&&*format!("--{name}"))));
+    let options = command.get_arguments().chain(of_kubectl).filter_map(|it| {
         let help = it.get_help().map(ToString::to_string);
         Some((format!("--{}", it.get_long()?), help))
     });
@@ -124,6 +159,22 @@ mod tests {
     }
 
     #[test]
+    fn options_of_kubectl_may_come_before_the_command() {
+        for (given, expected) in [
+            ("", ""),
+            ("status", "status"),
+            ("--context here status -o json", "status --context here -o json"),
+            ("--context=here -n net --as a status", "status --context=here -n net --as a"),
+            ("status --context here", "status --context here"),
+            ("--help", "--help"),
+            ("--context", "--context"),
+        ] {
+            let given = given.split_whitespace().map(OsString::from);
+            assert_eq!(in_order(given).join(OsStr::new(" ")), expected, "{expected}");
+        }
+    }
+
+    #[test]
     fn what_is_typed_is_completed_with_commands_and_with_options_after_a_dash() {
         let names = |words: &[&str]| {
             let words: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
@@ -143,6 +194,9 @@ mod tests {
         assert!(!all.iter().any(|name| name.starts_with('-')), "{all:?}");
         assert_eq!(names(&["doctor", "--str"]), ["--strict", ":4"]);
         assert_eq!(names(&["doctor", "x"]), [":4"]);
+        assert_eq!(names(&["--cont"]), ["--context", ":4"]);
+        assert_eq!(names(&["--context", "here", "stat"]), ["status", ":4"]);
+        assert_eq!(names(&["move", "--as"]), ["--as", "--as-group", ":4"]);
         assert_eq!(names(&[]), all);
     }
 }

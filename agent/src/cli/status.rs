@@ -30,7 +30,13 @@ pub struct RecordArgs {
     #[command(flatten)]
     pub access: AccessArgs,
     /// The namespace of the nodes' Leases.
-    #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
+    #[arg(
+        short = 'n',
+        long,
+        alias = "namespace",
+        value_name = "NAMESPACE",
+        default_value = "vipward-system"
+    )]
     pub lease_namespace: String,
     /// The longest time to watch which Leases change: it ends when all of them have. No wall clocks
     /// are compared.

@@ -41,7 +41,13 @@ pub enum WireCommand {
 #[derive(Args, Debug)]
 pub struct SecretArgs {
     /// The namespace of the Secret and of the nodes' Leases.
-    #[arg(long, value_name = "NAMESPACE", default_value = "vipward-system")]
+    #[arg(
+        short = 'n',
+        long,
+        alias = "namespace",
+        value_name = "NAMESPACE",
+        default_value = "vipward-system"
+    )]
     pub lease_namespace: String,
     #[command(flatten)]
     pub access: AccessArgs,

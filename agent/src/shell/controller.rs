@@ -85,7 +85,7 @@ pub async fn run(args: ControllerArgs) -> Result<(), ControllerError> {
     let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
     // Two processes of one Pod have names of their own too.
     let name = format!("{}_{:08x}", host.to_string_lossy(), fastrand::u32(..));
-    let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
+    let access = Access { kubeconfig: args.api.kubeconfig.clone(), ..Access::default() };
     let lease = args.leader_lease;
     let status = SharedStatus::start(&name, lease);
     let _pages = status.serve(&args.pages()).await?;

@@ -4,7 +4,10 @@ pub(crate) mod errors;
 pub(crate) mod lines;
 mod writer;
 
-pub use self::writer::start;
+pub use self::{
+    errors::{chain, is_denied},
+    writer::start,
+};
 
 #[cfg(test)]
 pub(in crate::shell) use self::writer::tests::log_of;

@@ -138,7 +138,7 @@ async fn way(url: &str, token: &str, node: &str) -> Result<(Kube, TempDir)> {
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     });
     fs::write(&path, kubeconfig.to_string())?;
-    let server = Server::find(&Access { kubeconfig: Some(path), context: None }, LIMITS).await?;
+    let server = Server::find(&Access { kubeconfig: Some(path), ..Access::default() }, LIMITS).await?;
     Ok((Kube::new(server, node.into(), NAMESPACE), directory))
 }
 

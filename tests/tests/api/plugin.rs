@@ -385,6 +385,38 @@ fn the_context_that_is_named_is_used_and_not_the_current_one() -> Result<()> {
     Ok(())
 }
 
+#[test]
+fn options_of_kubectl_work_before_the_command_and_after_it() -> Result<()> {
+    let cluster = Cluster::with_vips()?;
+    cluster.add_mover()?;
+    cluster.write_kubeconfig("elsewhere")?;
+    let url = cluster.server.url();
+    let status = ["status", "--look", "0s"];
+    for options in [
+        &["--context", "here"][..],
+        &["--context=here", "-n", NAMESPACE],
+        &["--server", &url],
+        &["--server", &url, "--token", "admin", "--as", "somebody", "--as-group", "system:masters"],
+        &["--context", "as-mover", "--user", "u"],
+    ] {
+        for args in [[options, &status].concat(), [&status, options].concat()] {
+            assert!(printed(cluster.plugin.command(&args))?.contains("192.0.2.9"), "{args:?}");
+        }
+    }
+    for (options, code, words) in [
+        (&["--context", "here", "--user", "mover"][..], 1, "cannot list resource"),
+        (&["--context", "here", "--token", "wrong"], 1, "401"),
+        (&["--context", "here", "--user", "nobody"], 3, "nobody"),
+        (&["--server", "not a URL"], 3, "is no URL of an API server"),
+        (&["--context", "here", "--as-group", "a"], 2, "--as"),
+    ] {
+        let output = cluster.plugin.command(&[options, &status].concat()).output()?;
+        assert_eq!(output.status.code(), Some(code), "{options:?}: {}", said(&output));
+        assert!(said(&output).contains(words), "{options:?}: {}", said(&output));
+    }
+    Ok(())
+}
+
 /// Runs a command beside the test's own requests. Returns its output and its duration.
 async fn run(mut command: Command) -> Result<(Output, Duration)> {
     let began = Instant::now();

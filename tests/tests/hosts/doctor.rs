@@ -279,7 +279,7 @@ fn an_address_that_is_added_to_its_holder_by_hand_is_reported_and_the_vip_is_ans
     node.wait_until_answered(VIP, NODE)?;
     node.host.add_address("eth0", format!("{VIP}/24").parse::<ipnet::IpNet>()?)?;
     let found = format!("{VIP}/24 on eth0");
-    let remedy = format!("ip address del {VIP}/24 dev eth0");
+    let remedy = format!("{VIP} is this host's own address: choose another VIP");
     doctor(&node, &[])?.assert("bound-elsewhere", None, YELLOW, &[&found], &[&remedy]);
     assert_eq!(node.vip_status(VIP)?["role"], "held");
     Ok(())

@@ -10,7 +10,7 @@ use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
 use vipward_tests::{
-    agent::{Agent, AgentOptions, NODE, ROGUE, Scene, VIP, ip, start_agent, vip_status},
+    agent::{Agent, AgentOptions, LogLine, NODE, ROGUE, Scene, VIP, ip, start_agent, vip_status},
     cluster::{Cluster, ClusterOptions, N1, N2, NodeId, PATIENCE, ServiceSpec, scenario, skip},
     kit::wait_until,
     lan::{Host, Responder},
@@ -276,5 +276,29 @@ fn without_agent_and_cluster_the_segment_is_probed_all_the_same() -> Result<()> 
     let refused = output(command)?;
     assert_eq!(refused.status.code(), Some(BAD_CONFIGURATION));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("/nonexistent"), "{refused:?}");
+    Ok(())
+}
+
+#[test]
+fn a_vip_that_waits_is_explained_with_what_the_agent_knows() -> Result<()> {
+    let scene = Scene::new("why-waits")?;
+    let rival = Responder::start(&scene.rogue, "eth0", VIP, ROGUE)?;
+    let mut agent = scene.agent("vips: [{address: 192.0.2.10}, {address: 192.0.2.2}]\n")?;
+    let pin_dir = scene.bpffs.pin_dir("node");
+    let pin_dir = pin_dir.to_str().context("a path that is no text")?;
+    let explain = |vip| standalone(&scene.node, pin_dir, None, vip);
+    wait_until(PATIENCE, "the answer to be noticed", || {
+        Ok(step(&explain(VIP)?, "entry")?["found"].to_string().contains(&ROGUE.to_string()))
+    })?;
+    let in_use = format!("this host is to hold it on eth0, and waits: {ROGUE} (");
+    assert_broken(&explain(VIP)?, "entry", &in_use, "give that host another address");
+
+    // Neither the log nor a command has the host give up the address by which it is reached.
+    let own = "192.0.2.2 is this host's own address: choose another VIP";
+    assert_broken(&explain(ip(2))?, "entry", "this host has it as 192.0.2.2/24 on eth0", own);
+    let begun = |line: &LogLine| line.message() == "a problem has begun" && line.to_string().contains(own);
+    agent.wait_for_log(PATIENCE, "the problem", begun)?;
+    assert!(agent.logs()?.iter().all(|line| !line.to_string().contains("address del")));
+    rival.stop()?;
     Ok(())
 }

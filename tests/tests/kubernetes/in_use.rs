@@ -142,7 +142,10 @@ fn an_address_added_to_another_node_is_a_conflict_and_takes_no_held_vip_away() -
             watch.step("the address is added elsewhere");
             add(cluster, other, length)?;
             let has = format!("node {} has it as {VIP}/{length} on eth0", cluster.node_name(other));
-            let remedy = format!("ip address del {VIP}/{length} dev eth0");
+            let remedy = match length {
+                32 => format!("ip address del {VIP}/{length} dev eth0"),
+                _ => "own address: choose another VIP".to_owned(),
+            };
             cluster.wait_for_conflict(VIP, "True", &has)?;
             cluster.wait_for_event("web", &["stays announced", &has, &remedy])?;
             assert!(cluster.cell(VIP, "CONFLICT")?.contains(&has));

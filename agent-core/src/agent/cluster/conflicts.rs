@@ -247,7 +247,7 @@ fn claimants(conflict: &Conflict, vlan: Option<u16>) -> String {
 fn remedy(conflict: &Conflict, vip: IpAddr, without_agent: &[&NodeName]) -> String {
     let ipvs = kube_proxy(without_agent);
     if conflict.what == What::InUse {
-        let does = answerer(conflict).map_or("take the address from that host", Answerer::remedy);
+        let does = answerer(conflict).map_or("give that host another address", Answerer::remedy);
         return format!(
             "{vip} is announced as soon as it is free: {does}, choose another one, or have it taken all the same \
              (kubectl annotate virtualip {} vipward.io/force=true){ipvs}",
@@ -261,8 +261,8 @@ fn remedy(conflict: &Conflict, vip: IpAddr, without_agent: &[&NodeName]) -> Stri
         );
     }
     format!(
-        "the claims are dropped and {vip} is defended. Find that host and take the address from it: `vipward who-has \
-         {vip}` lists everyone who answers{ipvs}"
+        "the claims are dropped and {vip} is defended. Find that host, and give it or the Service another address: \
+         `vipward who-has {vip}` lists everyone who answers{ipvs}"
     )
 }
 

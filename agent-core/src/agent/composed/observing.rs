@@ -133,11 +133,11 @@ impl Agent {
             }
             self.examine_part(&mut examination, &BTreeMap::new(), now);
         }
-        let Examined { all, begun, over } = self.answers.end(*examination, now);
-        if !begun.is_empty() || !over.is_empty() {
+        let Examined { all, begun, over, gone } = self.answers.end(*examination, now);
+        if !begun.is_empty() || !over.is_empty() || !gone.is_empty() {
             let reason = |vip| (vip, self.answers.reason(vip).map(ToString::to_string));
             let begun = begun.into_iter().map(reason).collect();
-            self.log(Line::Silences(begun, over));
+            self.log(Line::Silences { begun, over, gone });
         }
         let answers = &self.answers;
         if let Source::Cluster(cluster) = &mut self.source {

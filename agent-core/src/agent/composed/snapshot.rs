@@ -10,7 +10,7 @@ use vipward_common::{MacAddr, Proof};
 
 use super::Agent;
 use crate::{
-    agent::source::Source,
+    agent::{source::Source, waiting::Waiting},
     base::time::Monotonic,
     host::{attaching::Mode, net::Interface, placement::Entry},
     ownership::Engine,
@@ -120,6 +120,11 @@ impl Agent {
             claims: self.cluster().map(|cluster| ClaimSnapshot::of(cluster.engine(), now)),
             unanswered: self.unanswered(),
         }
+    }
+
+    /// Returns the VIPs that this node is to hold and does not hold yet, with the reasons.
+    pub fn waiting(&self) -> BTreeMap<IpAddr, Waiting> {
+        self.segment.waiting(&self.view)
     }
 
     /// Returns the VIPs that this node has and does not answer, as far as they are reported.

@@ -102,13 +102,18 @@ impl Segment {
         let own = OwnAddresses::of(view);
         let obstacle = |key: &VipKey| {
             let (interface, net) = own.on_segment_of(key).next()?;
-            Some(Obstacle::OwnAddress { vip: key.addr, net, interface: interface.name.clone() })
+            let owner = view.owner_of(interface.index, &net);
+            Some(Obstacle::OwnAddress { vip: key.addr, net, interface: interface.name.clone(), owner })
         };
         self.held_back.iter().filter_map(obstacle).collect()
     }
 
     pub fn held_back(&self) -> impl Iterator<Item = IpAddr> {
         self.held_back.iter().map(|key| key.addr)
+    }
+
+    pub(crate) fn held_back_keys(&self) -> impl Iterator<Item = &VipKey> {
+        self.held_back.iter()
     }
 
     /// Returns the held-back VIPs whose addresses were found in use.

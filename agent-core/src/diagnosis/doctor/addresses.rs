@@ -12,7 +12,10 @@ use super::{
 use crate::{
     base::address::is_host,
     diagnosis::{fact::Fact, finding::Finding, pinned::Entry},
-    host::net::{Interface, NetView},
+    host::{
+        net::{Interface, NetView},
+        owner::Owner,
+    },
 };
 
 /// The interface of kube-proxy in IPVS mode: it has the addresses of all Services, on every node.
@@ -96,10 +99,11 @@ fn bound_elsewhere(facts: &Facts) -> Finding {
             return Finding::green(NAME, "no VIP is an address here by another program, or of another node");
         };
         let list: Vec<_> = wrong.iter().map(|bound| on(view, bound)).collect();
-        let mut remedy = format!("ip address del {} dev {}", first.net, view.name_of(first.ifindex));
-        if first.label == OUR_LABEL {
-            remedy.push_str(" (an agent that runs takes it away by itself)");
-        }
+        let owner = match &*first.label {
+            OUR_LABEL => Owner::Agent,
+            _ => view.owner_of(first.ifindex, &first.net),
+        };
+        let remedy = owner.remedy("this host", &first.net, &view.name_of(first.ifindex));
         let effect = if elsewhere.contains(&first.net.addr()) {
             "local programs reach themselves and not the holder, and the kernel may send requests with it as sender"
         } else {

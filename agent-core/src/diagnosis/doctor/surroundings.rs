@@ -142,7 +142,8 @@ fn claimed(name: &'static str, now_ns: u64, offenders: &BTreeMap<OffenderKey, Of
     };
     let found: Vec<_> = claimed.iter().map(words).collect();
     let first = vips.first().map(ToString::to_string).unwrap_or_default();
-    let mut remedy = format!("find that host, and take the address from it: vipward who-has {first}");
+    let mut remedy =
+        format!("find that host (vipward who-has {first}), and give it or the VIP another address");
     if vips.len() > 1 {
         remedy = format!(
             "{mac} answers for several VIPs: perhaps it is a node without an agent, with kube-proxy in IPVS mode. Set \

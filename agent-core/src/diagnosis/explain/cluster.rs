@@ -250,7 +250,7 @@ fn claim(cluster: &Cluster, unknown_hosts: Fact<Vec<String>>, here: Option<&Here
                 return Finding::red(
                     link::CLAIM,
                     format!("no node has claimed it, because it is in use: {who} answers for it"),
-                    "take the address away from that host, and it is taken at once; or have it taken all the same: \
+                    "give that host another address, and it is taken at once; or have it taken all the same: \
                     kubectl annotate virtualip NAME vipward.io/force=true",
                 );
             }

@@ -10,6 +10,7 @@ use std::{
 use vipward_common::MacAddr;
 
 use crate::{
+    agent::Waiting,
     diagnosis::{doctor::Agent, fact::Fact, pinned::State, who_has},
     host::attaching::Attach,
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
@@ -35,6 +36,8 @@ pub struct Facts {
     /// The interfaces on which the agent here takes no VIP that is new or was another's, since no peer
     /// answers there.
     pub without_contact: Fact<Vec<String>>,
+    /// Why the agent here does not hold the address yet, if it is to.
+    pub waiting: Fact<Option<Waiting>>,
     pub segment: Fact<who_has::Report>,
     /// The sorts of the unknown hosts that answer on the segment, by MAC, as far as they were asked by
     /// unicast.

@@ -175,6 +175,10 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Finding {
     let own = entries().find(|entry| entry.is_own());
     let known = entries().find(|entry| !entry.mac.is_zero());
     let log = "the agent here has not made it so: see whether it runs, and its log";
+    if let (Fact::Read(Some(waiting)), None) = (&facts.waiting, own) {
+        let says = format!("this host is to hold it on {}, and waits: {}", waiting.interface, waiting.why);
+        return Finding::red(link::ENTRY, says, &waiting.remedy);
+    }
     if let Some(entry) = entries().find(|entry| entry.yielded) {
         let says = format!("this host yielded to {} after its lease deadline had passed", entry.mac);
         return match here {
@@ -190,7 +194,13 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Finding {
         (Some(true), None) => {
             let says = "this host should answer, and has no entry that does";
             match facts.answerers.first_key_value() {
-                None => Finding::red(link::ENTRY, says, log),
+                None => {
+                    let unread = match &facts.waiting {
+                        Fact::Unread(why) if !why.is_skipped() => Some(why.reason.clone()),
+                        Fact::Read(_) | Fact::Unread(_) => None,
+                    };
+                    Finding::red(link::ENTRY, says, log).with(unread)
+                }
                 Some((mac, answerer)) => {
                     let says = format!("{says}: it waits, since {mac} answers: {}", answerer.says());
                     Finding::red(link::ENTRY, says, free_of(facts, *answerer))
@@ -395,7 +405,7 @@ pub(super) fn segment(facts: &Facts) -> Finding {
             Some(mac) if one.mac != mac.to_string() => Finding::red(
                 link::SEGMENT,
                 format!("{} answers, and {mac} should", row(one)),
-                "take the address away from that host",
+                "give that host, or the VIP, another address",
             )
             .with(report.notes.clone()),
             Some(_) | None if one.seen == Seen::ThisHost => {
@@ -419,7 +429,7 @@ pub(super) fn segment(facts: &Facts) -> Finding {
             Finding::red(
                 link::SEGMENT,
                 format!("CONFLICT: {} MACs answer for it", several.len()),
-                format!("take the address away from {}", unknown_hosts.join(", ")),
+                format!("give {} another address, or choose another VIP", unknown_hosts.join(", ")),
             )
             .with(details)
         }

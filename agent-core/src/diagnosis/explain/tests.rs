@@ -185,6 +185,7 @@ fn cluster_seen_from(own: MacAddr) -> Facts {
         agent: Fact::Read(Agent::Runs(None)),
         native: BTreeMap::from([(State::SAMPLE_IFINDEX, Fact::Read(true))]),
         without_contact: Fact::Read(Vec::new()),
+        waiting: Fact::Read(None),
         segment: Fact::Read(report(vec![row(N1, Relation::Holder, seen)])),
         answerers: BTreeMap::new(),
         own: BTreeSet::from([own]),

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use thiserror::Error;
 use vipward_common::MacAddr;
 
-use crate::host::net::Interface;
+use crate::host::{net::Interface, owner::Owner};
 
 /// An interface that was searched for a subnet.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -34,6 +34,14 @@ pub(crate) fn join<T: fmt::Display>(all: &[T]) -> String {
         return "none".to_owned();
     }
     all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns what `force` does, where it cuts no host off.
+fn force(owner: Owner) -> &'static str {
+    match owner {
+        Owner::Host => "",
+        Owner::Agent | Owner::Program => ", or set `force: true` to hold it all the same",
+    }
 }
 
 /// Obstacle to the configuration. Every obstacle can pass.
@@ -83,10 +91,10 @@ pub enum Obstacle {
         device: String,
     },
     #[error(
-        "VIP {vip} waits: this host has it as {net} on {interface}, and vipward has not put it there; remove it there \
-         (ip address del {net} dev {interface}), or set `force: true` to hold it all the same"
+        "VIP {vip} waits: this host has it as {net} on {interface}, and vipward has not put it there; {}{}",
+        .owner.remedy("this host", .net, .interface), force(*.owner)
     )]
-    OwnAddress { vip: IpAddr, net: IpNet, interface: String },
+    OwnAddress { vip: IpAddr, net: IpNet, interface: String, owner: Owner },
     #[error("VIP {vip} is in the subnet of no interface any more; it stays on {interface}, where it is")]
     Stays { vip: IpAddr, interface: String },
     #[error("VIP {vip} is the {what} of {subnet} on {interface}; no host can have it")]
@@ -109,4 +117,11 @@ pub enum Obstacle {
         .first
     )]
     NoRoom { first: IpAddr, left_out: usize, max: u32 },
+}
+
+impl Obstacle {
+    /// Returns the VIP that another program's address on this host keeps back.
+    pub(crate) fn vip(&self) -> Option<IpAddr> {
+        if let Self::OwnAddress { vip, .. } = self { Some(*vip) } else { None }
+    }
 }

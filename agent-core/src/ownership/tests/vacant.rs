@@ -8,6 +8,7 @@ use vipward_common::MacAddr;
 
 use super::world::*;
 use crate::{
+    host::owner::Owner,
     ownership::{Entry, Event, Probed, Settings},
     records::{
         ClaimNote, ClaimRecord, ClaimState, Epoch, LeaseRecord, NodeInterface, Reservation, ServiceName,
@@ -222,7 +223,13 @@ fn needs() -> Vec<(&'static str, Served)> {
         node: "a".into(),
         addresses: nets
             .iter()
-            .map(|text| HostAddress { interface: "eth0".into(), segment: true, net: net(text) })
+            .map(|text| net(text))
+            .map(|net| HostAddress {
+                interface: "eth0".into(),
+                segment: true,
+                net,
+                owner: Owner::of(&net, true),
+            })
             .collect(),
         next_hops: [].into(),
         name_servers: [].into(),

@@ -1,5 +1,8 @@
 use super::*;
-use crate::services::{Place, Refusal};
+use crate::{
+    host::owner::Owner,
+    services::{Place, Refusal},
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
@@ -23,7 +26,8 @@ fn refused(why: Refusal) -> Problem {
 
 fn on_an_interface_of(node: &str) -> Problem {
     let net = "192.0.2.1/24".parse().expect("a network");
-    refused(Refusal::NodeInterface { node: node.into(), net, interface: "eth0".into() })
+    let owner = Owner::Host;
+    refused(Refusal::NodeInterface { node: node.into(), net, interface: "eth0".into(), owner })
 }
 
 /// Description, problem, nodes that the claims name, living nodes, and the node that reports.

@@ -6,7 +6,8 @@ use ipnet::IpNet;
 use thiserror::Error;
 
 use crate::{
-    base::address::{NeverAVip, is_host},
+    base::address::NeverAVip,
+    host::owner::Owner,
     pools::Family,
     records::{NodeName, ServiceName},
 };
@@ -21,15 +22,16 @@ pub enum Refusal {
          ServiceLB does), switch that off: an address of a VIPPool then replaces it"
     )]
     Node { node: NodeName },
-    #[error("{}", on_interface(.node, *.net, .interface))]
+    #[error("{}", on_interface(.node, *.net, .interface, *.owner))]
     OwnAddress {
         /// The node that this host is.
         node: NodeName,
         net: IpNet,
         interface: Arc<str>,
+        owner: Owner,
     },
-    #[error("{}", on_interface(.node, *.net, .interface))]
-    NodeInterface { node: NodeName, net: IpNet, interface: Arc<str> },
+    #[error("{}", on_interface(.node, *.net, .interface, *.owner))]
+    NodeInterface { node: NodeName, net: IpNet, interface: Arc<str>, owner: Owner },
     #[error(
         "it is a gateway of this host (ip route show table all via {address}), and announcing it would cut the segment \
          off; choose a free address"
@@ -146,31 +148,46 @@ impl Refusal {
         )
     }
 
-    /// Returns true if an admin may have the address taken all the same. A /32 or /128 on a segment's
-    /// interface is a VIP of another program. All other addresses are needed where they are.
+    /// Returns true if an admin may have the address taken all the same: it is a VIP of another program. All
+    /// other addresses are needed where they are.
     pub(crate) fn yields_to_force(&self) -> bool {
-        matches!(self, Self::OwnAddress { net, .. } | Self::NodeInterface { net, .. } if is_host(net))
+        match self {
+            Self::OwnAddress { owner, .. } | Self::NodeInterface { owner, .. } => *owner != Owner::Host,
+            Self::Never(_)
+            | Self::Node { .. }
+            | Self::NextHop { .. }
+            | Self::NodeGateway { .. }
+            | Self::NameServer
+            | Self::ApiServer
+            | Self::ClusterIp { .. }
+            | Self::PodNet { .. }
+            | Self::ServiceNet { .. }
+            | Self::Network { .. }
+            | Self::Broadcast { .. }
+            | Self::Routers { .. }
+            | Self::Excluded { .. }
+            | Self::NoSegment
+            | Self::WrongFamily { .. }
+            | Self::NotAllowed { .. } => false,
+        }
     }
 
     /// Describes the reason as a conflict about a held VIP, with the remedy.
     pub(crate) fn conflict(&self) -> String {
         const OTHER: &str = "give the Service another address";
         match self {
-            Self::OwnAddress { node, net, interface } | Self::NodeInterface { node, net, interface } => {
-                format!(
-                    "node {node} has it as {net} on {interface} too; remove it there: ip address del {net} \
-                     dev {interface}"
-                )
+            Self::OwnAddress { node, net, interface, owner }
+            | Self::NodeInterface { node, net, interface, owner } => {
+                let remedy = owner.remedy(&format!("node {node}"), net, interface);
+                format!("node {node} has it as {net} on {interface} too; {remedy}")
             }
-            Self::Node { node } => format!(
-                "Node {node} lists it in status.addresses too; remove it from that node's interfaces, or {OTHER}"
-            ),
-            Self::NextHop { address } => format!(
-                "this host routes through it (ip route show table all via {address}); remove the route, or {OTHER}"
-            ),
-            Self::NodeGateway { node, address } => format!(
-                "node {node} routes through it (ip route show table all via {address}); remove the route, or {OTHER}"
-            ),
+            Self::Node { node } => format!("Node {node} lists it in status.addresses too; {OTHER}"),
+            Self::NextHop { address } => {
+                format!("this host routes through it (ip route show table all via {address}); {OTHER}")
+            }
+            Self::NodeGateway { node, address } => {
+                format!("node {node} routes through it (ip route show table all via {address}); {OTHER}")
+            }
             Self::NameServer => {
                 format!("/etc/resolv.conf of this host names it as a DNS server; remove it there, or {OTHER}")
             }
@@ -218,14 +235,15 @@ fn never(never: NeverAVip) -> &'static str {
     }
 }
 
-fn on_interface(node: &NodeName, net: IpNet, interface: &str) -> String {
-    let way_out = format!("choose a free address, or remove it there (ip address del {net} dev {interface})");
-    let force = if is_host(&net) {
-        "; an admin can have it taken all the same (vipward.io/force on its VirtualIP)"
-    } else {
-        ""
+fn on_interface(node: &NodeName, net: IpNet, interface: &str, owner: Owner) -> String {
+    let remedy = owner.remedy(&format!("node {node}"), &net, interface);
+    let force = match owner {
+        Owner::Host => "",
+        Owner::Agent | Owner::Program => {
+            "; an admin can have it taken all the same (vipward.io/force on its VirtualIP)"
+        }
     };
-    format!("node {node} has it as {net} on {interface}, and vipward has not put it there; {way_out}{force}")
+    format!("node {node} has it as {net} on {interface}, and vipward has not put it there; {remedy}{force}")
 }
 
 fn join(nets: &[IpNet]) -> String {

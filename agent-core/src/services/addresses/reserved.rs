@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     base::address::{End, NeverAVip, ends, is_host, is_point_to_point},
+    host::owner::Owner,
     records::{NodeInterface, NodeName, ServiceName},
 };
 
@@ -82,8 +83,11 @@ impl Reserved {
             let subnets = subnets.iter().filter(|net| !is_host(net));
             let addresses = subnets.clone().copied().filter(is_address);
             for net in bound.iter().map(|address| IpNet::from(*address)).chain(addresses) {
-                let (node, interface) = (node.clone(), Arc::clone(name));
-                taken.entry(net.addr().into()).or_insert(Refusal::NodeInterface { node, net, interface });
+                let (node, interface_name) = (node.clone(), Arc::clone(name));
+                let is_beside_own = interface.addresses().any(|own| own.is_ipv4() == net.addr().is_ipv4());
+                let owner = Owner::of(&net, is_beside_own);
+                let refusal = Refusal::NodeInterface { node, net, interface: interface_name, owner };
+                taken.entry(net.addr().into()).or_insert(refusal);
             }
             for net in interface.segments() {
                 put_ends(&mut taken, net);
@@ -127,7 +131,7 @@ impl Reserved {
         for found in network.addresses.iter().filter(|found| is_in_use(found)) {
             let (node, interface) = (network.node.clone(), Arc::clone(&found.interface));
             // A gateway or name server goes first: force takes no such address.
-            let own = Refusal::OwnAddress { node, net: found.net, interface };
+            let own = Refusal::OwnAddress { node, net: found.net, interface, owner: found.owner };
             taken.entry(found.net.addr().into()).or_insert(own);
         }
         let on_segments = network.addresses.iter().filter(|found| found.segment);

@@ -146,6 +146,7 @@ fn event() -> impl Strategy<Value = Event> {
             interface: if segment { "eth0".into() } else { "lo".into() },
             segment,
             net: format!("{address}/{length}").parse().expect("an address with a prefix length"),
+            owner: Owner::Program,
         },
     );
     let network = (prop::collection::vec(bound, 0..3), prop::option::of(vip()))

@@ -299,9 +299,20 @@ fn needs() -> Vec<(Event, &'static str, Event)> {
     let free = || elsewhere(interface(&["192.0.2.9/24"]));
     let gateway = NodeInterface { gateways: vec![ip("192.0.2.7")], ..interface(&[]) };
     let bound = NodeInterface { bound: vec![ip("192.0.2.7")], ..interface(&[]) };
+    let beside = NodeInterface { subnets: interface(&["192.0.2.9/24"]).subnets, ..bound.clone() };
     vec![
-        (elsewhere(interface(&["192.0.2.7/24"])), "ip address del 192.0.2.7/24 dev eth0", free()),
-        (elsewhere(bound), "node node-c has it as 192.0.2.7/32 on eth0 too", free()),
+        (
+            elsewhere(interface(&["192.0.2.7/24"])),
+            "192.0.2.7 is node node-c's own address: choose another VIP",
+            free(),
+        ),
+        (
+            elsewhere(beside),
+            "node node-c has it as 192.0.2.7/32 on eth0 too; choose another VIP, or remove it there (ip \
+            address del 192.0.2.7/32 dev eth0)",
+            free(),
+        ),
+        (elsewhere(bound), "192.0.2.7 is node node-c's own address", free()),
         (elsewhere(interface(&["192.0.2.0/29"])), "the first or last address of 192.0.2.0/29", free()),
         (elsewhere(gateway), "node node-c routes through it", free()),
         (at(host("eth0", &["192.0.2.7/24"]), &[]), "node node-a has it as 192.0.2.7/24", at(Vec::new(), &[])),

@@ -228,7 +228,7 @@ impl EventLoop {
         let mut first_failure = Ok(());
         for action in self.withdrawal().await? {
             if let Err(failure) = self.apply(&action).await {
-                error!(?action, "the change is not undone");
+                error!(%action, "the change is not undone");
                 first_failure = first_failure.and(Err(failure));
             }
         }
@@ -244,7 +244,7 @@ impl EventLoop {
 /// Returns the result of a round of listening, with the requested VIPs for which the program answers
 /// now.
 pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunError> {
-    let Report { segment, number: round, counted_before, frames, first, .. } = report;
+    let Report { segment, number: round, counted_before, frames, .. } = report;
     let (segment, round, frames) = (*segment, *round, *frames);
     let twin = report.own.twin();
     let counted = maps.received(segment)?.wrapping_sub(*counted_before);
@@ -260,7 +260,7 @@ pub(super) fn listened(maps: &Maps, report: &Report) -> Result<Listened, RunErro
         }
     }
     let egress = report.egress.clone();
-    debug!(segment, round, frames, counted, ?first, ?answered, ?egress, "a round of listening has ended");
+    debug!(segment, round, frames, counted, answered = answered.len(), "a round of listening has ended");
     let of_others = report.of_others.clone();
     Ok(Listened { segment, round, frames, counted, answered, egress, of_others, twin })
 }

@@ -101,7 +101,7 @@ async fn start(
     settings: Settings,
     endpoints: OpenEndpoints,
 ) -> Result<EventLoop, RunError> {
-    let access = Access { kubeconfig: args.api.kubeconfig.clone(), context: None };
+    let access = Access { kubeconfig: args.api.kubeconfig.clone(), ..Access::default() };
     let limits = Limits { lease: settings.lease, margin: settings.margin };
     let metrics = &endpoints.metrics;
     let server = Server::find(&access, limits).await?.metered(&metrics.api, &metrics.leases);

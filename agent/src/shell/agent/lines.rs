@@ -14,6 +14,7 @@ use vipward_core::{
     host::{
         heartbeat::Late,
         net::NetView,
+        plan::Cause,
         stale::{Changes, Failure},
     },
     ownership::Notice,
@@ -137,13 +138,13 @@ impl Log {
                         from = role(from),
                         to = role(to),
                         mac = mac.map(|mac| mac.to_string()),
-                        cause = %cause,
+                        cause = why_changed(*cause, key.addr, agent),
                         "a VIP's entry has changed"
                     );
                 }
             }
             Line::Stale(changes) => stale(changes, agent),
-            Line::Silences(begun, over) => silences(begun, over),
+            Line::Silences { begun, over, gone } => silences(begun, over, gone),
             Line::Conflict(line) => {
                 // A note says what is named.
                 let is_named = matches!(**line, conflict::Line::Named { .. });
@@ -167,7 +168,7 @@ impl Log {
                 egress(&agent.view().name_of(*segment), begun, over, *host);
             }
             Line::Unreached(found) => found.iter().for_each(unreached),
-            Line::Twin { segment, from, to } => twin(&agent.view().name_of(*segment), *from, *to),
+            Line::Twin { segment, from: _, to } => twin(&agent.view().name_of(*segment), *to),
             Line::HeardAgain(segment) => {
                 let interface = agent.view().name_of(*segment);
                 info!(interface, "hosts are heard on the interface; its VIPs are announced and probed");
@@ -232,7 +233,7 @@ impl Log {
             Notice::WireSlow { moves, lasts } => {
                 warn!(
                     moves,
-                    ?lasts,
+                    lasts_seconds = lasts.as_secs(),
                     "VIPs left this node by false positives of the failure detector; only its Lease counts for a while"
                 );
             }
@@ -244,7 +245,7 @@ impl Log {
                 );
                 if let Some(lasts) = mute_for {
                     warn!(
-                        ?lasts,
+                        lasts_seconds = lasts.as_secs(),
                         "this node takes no part in the failure detector for a while; only its Lease counts"
                     );
                 }
@@ -259,6 +260,22 @@ impl Log {
                 error!(%session, "another agent runs under this node's name");
             }
         }
+    }
+}
+
+/// Returns the cause of a change. In a cluster it names the Services.
+fn why_changed(cause: Cause, vip: IpAddr, agent: &Agent) -> String {
+    let Some(cluster) = agent.cluster() else { return cause.to_string() };
+    let services = cluster.engine().services_of(vip);
+    match (cause, services) {
+        (Cause::Configured, [first, more @ ..]) => {
+            let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+            format!("wanted by {first}{more}")
+        }
+        (Cause::Configured, []) => "a node holds it, or may".to_owned(),
+        (Cause::NotConfigured, []) => "no Service wants it".to_owned(),
+        (Cause::NotConfigured, _) => "it is elsewhere, or its interface is gone".to_owned(),
+        (Cause::MacChanged | Cause::Yielded | Cause::Reclaimed | Cause::Repaired, _) => cause.to_string(),
     }
 }
 
@@ -299,7 +316,7 @@ fn stale(changes: &Changes, agent: &Agent) {
     }
 }
 
-fn silences(begun: &[(IpAddr, Option<String>)], over: &[IpAddr]) {
+fn silences(begun: &[(IpAddr, Option<String>)], over: &[IpAddr], gone: &[IpAddr]) {
     if begun.len() > MOST_LINES {
         warn!(vips = begun.len(), "VIPs that this node has are not answered");
     } else {
@@ -308,10 +325,17 @@ fn silences(begun: &[(IpAddr, Option<String>)], over: &[IpAddr]) {
         }
     }
     if over.len() > MOST_LINES {
-        info!(vips = over.len(), "VIPs are answered again, or held elsewhere");
+        info!(vips = over.len(), "VIPs are answered again");
     } else {
         for vip in over {
-            info!(%vip, "the VIP is answered again, or held elsewhere");
+            info!(%vip, "the VIP is answered again");
+        }
+    }
+    if gone.len() > MOST_LINES {
+        info!(vips = gone.len(), "VIPs that were not answered are not this node's any more");
+    } else {
+        for vip in gone {
+            info!(%vip, "the VIP that was not answered is not this node's any more");
         }
     }
 }
@@ -404,11 +428,11 @@ fn unreached((vip, fault): &(IpAddr, Option<VipFault>)) {
 }
 
 /// Logs a finding why frames with this host's own MAC come in.
-fn twin(interface: &str, from: Twin, to: Twin) {
+fn twin(interface: &str, to: Twin) {
     match own_frames::in_words(to) {
         Some(words) => error!(interface, "{words}"),
         None => {
-            info!(interface, before = ?from, "no frames with this host's own MAC come from the network any more");
+            info!(interface, "no frames with this host's own MAC come from the network any more");
         }
     }
 }
@@ -547,7 +571,7 @@ fn warn_of(conflict: &Conflict, offender: &Offender, view: &NetView, message: &s
         vendor = %vipward_vendors::of(offender.mac),
         eth_source = %offender.source,
         oper = message_name(offender.oper),
-        holder = %conflict.holder,
+        holder = Some(conflict.holder).filter(|mac| !mac.is_zero()).map(|mac| mac.to_string()),
         times = offender.claims,
         "{message}"
     );

@@ -33,6 +33,7 @@ impl EventLoop {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
             Question::Look(answer) => drop(answer.send(self.snapshot(now))),
             Question::Wire(answer) => drop(answer.send(self.wire(now))),
+            Question::Waiting(answer) => drop(answer.send(self.agent.waiting())),
             Question::State(answer) => drop(answer.send(self.state(now))),
         }
     }
@@ -109,7 +110,7 @@ impl EventLoop {
             json!({
                 "vip": key.addr,
                 "interface": self.name(key.ifindex),
-                "round": format!("{round:?}").to_lowercase(),
+                "round": round.to_string(),
                 "due_in_seconds": due.saturating_since(now).as_secs_f64(),
             })
         });

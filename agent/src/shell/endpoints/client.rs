@@ -1,15 +1,20 @@
 //! A client of the endpoints of this host's agent.
 
 use std::{
+    collections::BTreeMap,
     io::{self, Read as _, Write as _},
-    net::{Ipv4Addr, TcpStream},
+    net::{IpAddr, Ipv4Addr, TcpStream},
     path::Path,
     time::Duration,
 };
 
-use vipward_core::diagnosis::{
-    doctor::{Agent, WireReport},
-    fact::{Fact, Unread},
+use serde::de::DeserializeOwned;
+use vipward_core::{
+    agent::Waiting,
+    diagnosis::{
+        doctor::{Agent, WireReport},
+        fact::{Fact, Unread},
+    },
 };
 
 use crate::{
@@ -19,6 +24,8 @@ use crate::{
 
 /// The endpoint of the failure detector.
 pub(super) const WIRE: &str = "/debug/wire";
+/// The endpoint of the VIPs that wait.
+pub(super) const WAITING: &str = "/debug/waiting";
 /// The time that the agent has to answer: its event loop has 2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest answer that is read.
@@ -29,19 +36,32 @@ pub(crate) fn wire_report(dir: &Path) -> Fact<WireReport> {
     fact(preflight::user_of(dir)).and_then(wire)
 }
 
+/// Returns the VIPs that the agent that uses a pin directory is to hold and does not hold yet.
+pub(crate) fn waiting(dir: &Path) -> Fact<BTreeMap<IpAddr, Waiting>> {
+    let vips = fact(preflight::user_of(dir)).and_then(|agent| query(agent, WAITING));
+    vips.map(Option::unwrap_or_default)
+}
+
 /// Returns the agent's report of the failure detector.
 pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
+    query(agent, WIRE).and_then(|report| match report {
+        Some(report) => Fact::Read(report),
+        None => Fact::skipped("the agent's VIPs are those of a file"),
+    })
+}
+
+/// Returns what the agent's page has; nothing if it is `null`.
+fn query<T: DeserializeOwned>(agent: Agent, page: &str) -> Fact<Option<T>> {
     if agent == Agent::None {
         return Fact::skipped("no agent runs that could be queried");
     }
-    let answer = get(WIRE).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
+    let answer = get(page).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
     let failed = |why| {
         let whom = format!("127.0.0.1:{PORT}, its default address (--listen, --listen-port)");
         Unread::failed(format!("the agent at {whom} was queried: {why}"))
     };
     match answer {
-        Ok(Some(report)) => Fact::Read(report),
-        Ok(None) => Fact::skipped("the agent's VIPs are those of a file"),
+        Ok(answer) => Fact::Read(answer),
         Err(why) => Fact::Unread(failed(why)),
     }
 }
@@ -57,8 +77,8 @@ fn get(page: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Reads the report in an answer, or returns why there is none.
-fn parse(answer: &str) -> Result<Option<WireReport>, String> {
+/// Reads what an answer has, or returns why it has nothing.
+fn parse<T: DeserializeOwned>(answer: &str) -> Result<Option<T>, String> {
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("it closed the connection")?;
     let status = head.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) != Some("200") {

@@ -1,4 +1,5 @@
-//! The agent's HTTP endpoints: `/metrics`, `/livez`, `/readyz`, `/debug/state` and `/debug/wire`.
+//! The agent's HTTP endpoints: `/metrics`, `/livez`, `/readyz`, `/debug/state`, `/debug/waiting` and
+//! `/debug/wire`. `/` lists them.
 //!
 //! | page | source |
 //! |---|---|
@@ -7,12 +8,14 @@
 //! | `/metrics` | counts, the state of the event loop, and what is read from the kernel |
 //! | `/debug/wire` | the event loop's report of the failure detector, for `vipward doctor` on this host
 //! |
+//! | `/debug/waiting` | the VIPs that this node is to hold and does not hold yet, for `vipward explain` on this host |
 //! | `/debug/state` | the whole state of event loop and kernel, for this host only |
 //!
 //! The event loop answers from memory only. A thread of its own reads whole maps, one reading at a
 //! time. A page reports when the event loop does not answer.
 
 use std::{
+    collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
@@ -24,7 +27,7 @@ use axum::{
     Router,
     extract::{ConnectInfo, Path as PathPart, State},
     http::{HeaderMap, StatusCode, header},
-    response::{IntoResponse, Response},
+    response::{Html, IntoResponse, Response},
     routing::get,
 };
 use serde_json::{Value, json};
@@ -36,11 +39,14 @@ use tokio::{
     time::timeout,
 };
 use tracing::{info, warn};
-use vipward_core::diagnosis::{doctor::WireReport, pinned::Contents};
+use vipward_core::{
+    agent::Waiting,
+    diagnosis::{doctor::WireReport, pinned::Contents},
+};
 
 use super::{
     checks::{self, Check, report},
-    client::WIRE,
+    client::{WAITING, WIRE},
     listener::{BoundedListener, PeerAddress},
     metrics::{Format, Metrics, Snapshot},
 };
@@ -89,6 +95,8 @@ pub enum Question {
     Look(oneshot::Sender<Snapshot>),
     /// The failure detector, for `/debug/wire`. None without a cluster.
     Wire(oneshot::Sender<Option<WireReport>>),
+    /// The VIPs that wait, for `/debug/waiting`.
+    Waiting(oneshot::Sender<BTreeMap<IpAddr, Waiting>>),
     /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
@@ -179,7 +187,8 @@ pub(crate) async fn serve(listen: &Listen, router: &Router) -> Result<JoinSet<()
             }
         };
         info!(%address, "serving /metrics, /livez and /readyz");
-        let service = router.clone().into_make_service_with_connect_info::<PeerAddress>();
+        let router = router.clone().route("/", get(async || Html(LINKS)));
+        let service = router.into_make_service_with_connect_info::<PeerAddress>();
         tasks.spawn(async move {
             // The server never ends by itself: an error ends its own connection only.
             let _ = axum::serve(listener, service).await;
@@ -205,6 +214,7 @@ fn router(state: Arc<ServerState>) -> Router {
         .route("/readyz/{check}", get(one))
         .route("/metrics", get(metrics))
         .route(WIRE, get(wire))
+        .route(WAITING, get(waiting))
         .route("/debug/state", get(whole_state))
         .with_state(state)
 }
@@ -262,6 +272,26 @@ async fn wire(
         None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
     }
 }
+
+/// Serves the VIPs that wait, with the reasons.
+async fn waiting(
+    State(state): State<Arc<ServerState>>,
+    ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
+) -> Response {
+    if let Some(refusal) = refusal(peer) {
+        return refusal;
+    }
+    match state.query(Question::Waiting).await {
+        Some(vips) => {
+            ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(vips))).into_response()
+        }
+        None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
+    }
+}
+
+/// The page that links the others.
+const LINKS: &str = "<!DOCTYPE html>\n<title>vipward</title>\n<p><a href=\"/metrics\">/metrics</a></p>\n\
+    <p><a href=\"/readyz\">/readyz</a></p>\n<p><a href=\"/livez\">/livez</a></p>\n";
 
 /// Returns a refusal if `peer` is another host: the contents are for this host only.
 fn refusal(peer: SocketAddr) -> Option<Response> {

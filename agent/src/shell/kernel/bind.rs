@@ -15,7 +15,7 @@ use rtnetlink::packet_route::address::{
     AddressAttribute, AddressFlags, AddressMessage, AddressScope, CacheInfo,
 };
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use vipward_core::host::net::NetView;
+use vipward_core::host::{net::NetView, owner::Owner};
 
 use super::netlink::{self, Address, Exchange, ExchangeError, LABEL, NetlinkError, PROTOCOL};
 
@@ -31,11 +31,10 @@ pub enum BindError {
     #[error("cannot bind {vip} to {interface}: there is no such interface")]
     NoInterface { vip: IpAddr, interface: String },
     #[error(
-        "{net} is on {interface} already, and Vipward did not bind it ({}); remove it (ip address del {net} dev \
-         {interface}) or drop `bind` for it",
-        lacks(.net)
+        "{net} is on {interface} already, and Vipward did not bind it ({}): drop `bind` for it; or {}",
+        lacks(.net), .owner.remedy("this host", .net, .interface)
     )]
-    NotOurs { net: IpNet, interface: String },
+    NotOurs { net: IpNet, interface: String, owner: Owner },
     #[error("failed to bind {vip} to {interface}")]
     Add {
         vip: IpAddr,
@@ -71,7 +70,8 @@ pub async fn add(view: &NetView, interface: &str, vip: IpAddr) -> Result<(), Bin
             if is_bound(link.index, vip).await? {
                 Ok(())
             } else {
-                Err(BindError::NotOurs { net: vip.into(), interface: interface.to_owned() })
+                let owner = view.owner_of(link.index, &vip.into());
+                Err(BindError::NotOurs { net: vip.into(), interface: interface.to_owned(), owner })
             }
         }
         Err(source) => Err(BindError::Add { vip, interface: interface.to_owned(), source }),

@@ -104,6 +104,9 @@ impl Netlink {
                 if address.is_doubtful {
                     interface.doubtful.insert(address.net.addr());
                 }
+                if address.is_leased {
+                    interface.leased.insert(address.net.addr());
+                }
                 if address.is_ours() {
                     interface.ours.insert(address.net.addr());
                 }

@@ -12,19 +12,29 @@ pub(crate) fn causes<'a>(
     iter::successors(Some(error), |error: &&(dyn Error + 'static)| (*error).source())
 }
 
-/// Returns an error with all its causes as one line.
-pub(crate) fn chain(error: &(dyn Error + 'static)) -> String {
-    causes(error).map(ToString::to_string).collect::<Vec<_>>().join(": ")
+/// Returns an error with all its causes as one line. A cause that the text before it ends with is left
+/// out: some libraries repeat theirs.
+pub fn chain(error: &(dyn Error + 'static)) -> String {
+    let mut texts: Vec<String> = causes(error).map(ToString::to_string).collect();
+    texts.dedup_by(|next, before| before.ends_with(next.as_str()));
+    texts.join(": ")
+}
+
+/// Returns true if an error, or one of its causes, is that this process lacks rights.
+pub fn is_denied(error: &(dyn Error + 'static)) -> bool {
+    causes(error).any(|cause| {
+        let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+        let errno = cause.downcast_ref::<Errno>();
+        let unread = cause.downcast_ref::<Unread>().map(|unread| unread.cause);
+        kind == Some(io::ErrorKind::PermissionDenied)
+            || matches!(errno, Some(Errno::EPERM | Errno::EACCES))
+            || unread == Some(Cause::Denied)
+    })
 }
 
 /// Returns the reason why a reading failed, and whether this process lacks the rights.
 pub(crate) fn unread(error: &(dyn Error + 'static)) -> Unread {
-    let is_denied = |error: &(dyn Error + 'static)| {
-        let kind = error.downcast_ref::<io::Error>().map(io::Error::kind);
-        let errno = error.downcast_ref::<Errno>();
-        kind == Some(io::ErrorKind::PermissionDenied) || matches!(errno, Some(Errno::EPERM | Errno::EACCES))
-    };
-    let cause = if causes(error).any(is_denied) { Cause::Denied } else { Cause::Failed };
+    let cause = if is_denied(error) { Cause::Denied } else { Cause::Failed };
     Unread { reason: chain(error), cause }
 }
 

@@ -5,6 +5,7 @@
 //! has no character that a terminal obeys.
 
 use std::{
+    env,
     fmt::{self, Write as _},
     io::{self, IsTerminal as _, Write},
 };
@@ -13,7 +14,7 @@ use tracing::{Dispatch, Level, Metadata, field::Field};
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::{
     EnvFilter,
-    filter::filter_fn,
+    filter::{LevelFilter, filter_fn},
     fmt::format::{Writer, debug_fn},
     layer::SubscriberExt as _,
     util::SubscriberInitExt as _,
@@ -25,6 +26,8 @@ use crate::cli::LogFormat;
 #[cfg(test)]
 pub(super) mod tests;
 
+/// Libraries that log more than an operator needs. A name is that of all crates that begin with it.
+const LIBRARIES: [&str; 6] = ["aya", "h2", "hyper", "rustls", "rtnetlink", "tower"];
 /// Largest number of characters of a field in a text log.
 const MOST: usize = 4_096;
 
@@ -33,12 +36,25 @@ const MOST: usize = 4_096;
 pub fn start(format: LogFormat) -> WorkerGuard {
     const LINES: usize = 8_192;
 
-    // RUST_LOG overrides the filter. aya logs more than an operator needs.
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,aya=warn"));
+    let filter = EnvFilter::new(filter(env::var(EnvFilter::DEFAULT_ENV).ok().as_deref()));
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(LINES).finish(io::stderr());
     dispatch(format, filter, writer, io::stderr().is_terminal()).init();
     guard
+}
+
+/// Returns the filter for a value of `RUST_LOG`. A level alone is that of Vipward: a library says more only
+/// if it is named, since the loader of programs has a thousand lines for each start.
+fn filter(wanted: Option<&str>) -> String {
+    match wanted.map(str::trim).filter(|wanted| !wanted.is_empty()) {
+        Some(wanted) if wanted.contains(['=', ',', '[']) || wanted.parse::<LevelFilter>().is_err() => {
+            wanted.to_owned()
+        }
+        level => {
+            let level = level.unwrap_or("info");
+            LIBRARIES.iter().fold(level.to_owned(), |filter, library| format!("{filter},{library}=warn"))
+        }
+    }
 }
 
 fn dispatch<W>(format: LogFormat, filter: EnvFilter, writer: W, is_coloured: bool) -> Dispatch

@@ -31,7 +31,7 @@ async fn a_client_certificate_is_replaced_when_its_key_is_too() -> Result<()> {
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
     });
     fs::write(path("kubeconfig"), kubeconfig.to_string())?;
-    let access = Access { kubeconfig: Some(path("kubeconfig")), context: None };
+    let access = Access { kubeconfig: Some(path("kubeconfig")), ..Access::default() };
     let server = Server::find(&access, LIMITS).await?;
     assert_eq!(server.credentials(), 0);
 

@@ -122,7 +122,7 @@ async fn the_controller_creates_the_secret_once_and_cannot_read_it() -> Result<(
 /// Returns an administrator's access to the Secret, and the directory with the kubeconfig for it.
 async fn operator(scene: &Scene) -> Result<(WireSecret, TempDir)> {
     let (_, directory) = way(&scene.server.url(), "admin", "x").await?;
-    let access = Access { kubeconfig: Some(directory.path().join("kubeconfig")), context: None };
+    let access = Access { kubeconfig: Some(directory.path().join("kubeconfig")), ..Access::default() };
     Ok((WireSecret::connect(&access, NAMESPACE).await?, directory))
 }
 

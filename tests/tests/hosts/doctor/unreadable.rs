@@ -1,47 +1,22 @@
 //! Facts that the doctor cannot or may not read: other processes, and facts that need rights.
 
-use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::Result;
 use tempfile::TempDir;
 use vipward_tests::{
     agent::{Agent, Attachment, Bpffs, HOLDS_ONE, Node, Scene},
-    kit::output_of,
     lan::Host,
 };
 
 use super::{
+    super::nobody::{AS_NOBODY, copy_for_everybody},
     GREEN, RED, UNKNOWN, YELLOW,
     report::{ILL, Report, doctor, doctor_at},
 };
 
-/// Arguments of setpriv(1) for the user nobody, without any right.
-const AS_NOBODY: [&str; 9] = [
-    "--reuid",
-    "65534",
-    "--regid",
-    "65534",
-    "--clear-groups",
-    "--inh-caps",
-    "-all",
-    "--bounding-set",
-    "-all",
-];
-
-/// Copies a program to a place where every user may run it. Another process writes the copy. A child that
-/// another test starts meanwhile would inherit this process's open file, and a file that is open for
-/// writing cannot be run.
-fn copy_for_everybody(program: &Path, directory: &TempDir, name: &str) -> Result<PathBuf> {
-    fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755))?;
-    let copy = directory.path().join(name);
-    let mut install = Command::new("install");
-    install.arg("--mode=755").args([program, copy.as_path()]);
-    output_of(install)?;
-    Ok(copy)
-}
+/// The exit code if root could read more.
+const DENIED: i32 = 4;
 
 /// Returns a program with the name keepalived, which waits for a number of seconds.
 fn keepalived(directory: &TempDir) -> Result<PathBuf> {
@@ -157,7 +132,7 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
     // Every user may see locks and the capabilities of processes.
     report.assert("agent", None, GREEN, &[&format!("pid {}", node.agent.pid()?)], &[]);
     report.assert("capabilities", None, GREEN, &["the agent has"], &[]);
-    assert_eq!(report.code, 0, "{report}");
+    assert_eq!(report.code, DENIED, "{report}");
     Ok(())
 }
 

@@ -66,6 +66,10 @@ fn a_standalone_agent_notifies_each_check_by_name_and_what_is_wrong_with_it() ->
         get(&scene.node, "/readyz/lease-deadline")?.good()?,
         "[+]lease-deadline ok\nreadyz check passed\n"
     );
+    let links = get(&scene.node, "/")?.good()?;
+    for page in ["/metrics", "/readyz", "/livez"] {
+        assert!(links.contains(&format!("href=\"{page}\"")), "{links}");
+    }
     let unknown = get(&scene.node, "/readyz/moon")?;
     assert_eq!(unknown.status, 404);
     assert!(unknown.body.contains("entries"), "{}", unknown.body);

@@ -20,6 +20,26 @@ fn unfinished_work_is_found_and_harmless_words_are_not() {
 }
 
 #[test]
+fn the_debug_form_of_a_value_is_found_in_the_log_and_nowhere_else() {
+    let table = [
+        ("a field", "info!(?found, \"over\");", true),
+        ("a renamed field", "info!(keys = ?ids, \"read\");", true),
+        (
+            "a field on a line of its own",
+            "    warn!(\n        moves,\n        ?lasts,\n        \"over\"\n    );",
+            true,
+        ),
+        ("in the message", "error!(\"{found:?}\");", true),
+        ("words", "info!(%found, vips = of(&all)?, \"over\");", false),
+        ("after the call", "info!(\"over\");\nlet a = [b?, c?];", false),
+        ("in another text", "format!(\"{found:?}\");", false),
+    ];
+    for (what, text, expected) in table {
+        assert_eq!(!debug_lines(text).is_empty(), expected, "{what}: {text}");
+    }
+}
+
+#[test]
 fn scripts_are_known_by_their_first_line_or_their_name() {
     let table = [
         (".ci/run", "#!/usr/bin/env bash\nset -e", Some("bash")),

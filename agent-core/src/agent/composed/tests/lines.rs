@@ -161,9 +161,9 @@ fn log(line: &Line, view: &NetView) -> String {
             format!("{} {} > {}", named(key.addr), text(from), text(to))
         }
         Line::Stale(changes) => format!("stale [{}], over [{}]", all(&changes.begun), all(&changes.over)),
-        Line::Silences(begun, over) => {
+        Line::Silences { begun, over, gone } => {
             let begun: Vec<_> = begun.iter().map(|(vip, _)| *vip).collect();
-            format!("silent [{}], over [{}]", all(&begun), all(over))
+            format!("silent [{}], over [{}]", all(&begun), all(&[&over[..], gone].concat()))
         }
         Line::Conflict(line) => match &**line {
             conflict::Line::Began { conflict, .. } => format!("conflict {:?}", conflict.what),

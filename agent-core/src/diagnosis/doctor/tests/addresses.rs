@@ -90,7 +90,7 @@ fn vips_that_other_programs_and_people_add_to_interfaces() {
                 "bound-elsewhere",
                 Yellow,
                 &["192.0.2.11/24 on eth0"],
-                &["ip address del 192.0.2.11/24 dev eth0"],
+                &["192.0.2.11 is this host's own address: choose another VIP"],
             ),
             (
                 "this node's is added by hand",
@@ -98,7 +98,7 @@ fn vips_that_other_programs_and_people_add_to_interfaces() {
                 "bound-elsewhere",
                 Yellow,
                 &["192.0.2.10/24 on eth0", "has not put it there"],
-                &["ip address del 192.0.2.10/24 dev eth0"],
+                &["192.0.2.10 is this host's own address: choose another VIP"],
             ),
             (
                 "this node's is another program's, as /32",

@@ -18,7 +18,7 @@ const BROKEN: &[Broken] = &[
         |facts| facts.segment = Fact::Read(report(vec![row(ROGUE, Relation::UnknownHost, Seen::Wire)])),
         link::SEGMENT,
         "02:00:00:00:00:03 (locally administered; unknown host) answers, and 02:00:00:00:01:01 should",
-        "take the address away",
+        "give that host, or the VIP, another address",
     ),
     (
         "two hosts answer",
@@ -30,7 +30,7 @@ const BROKEN: &[Broken] = &[
         },
         link::SEGMENT,
         "CONFLICT: 2 MACs",
-        "take the address away from 02:00:00:00:00:03",
+        "give 02:00:00:00:00:03",
     ),
 ];
 
@@ -43,7 +43,7 @@ fn waits_for(facts: &mut Facts, answerer: Answerer) {
 
 /// The sort, and parts of the report and of the remedy.
 const SORTS: [(Answerer, &str, &str); 3] = [
-    (Answerer::Host, "a host has the address", "take the address from that host"),
+    (Answerer::Host, "a host has the address", "give that host another address"),
     (Answerer::Proxy, "a proxy answers for a host that does not answer itself", "`probe: {proxied: take}`"),
     (Answerer::Router, "a router answers for it by proxy ARP", "remove that route, or proxy ARP"),
 ];

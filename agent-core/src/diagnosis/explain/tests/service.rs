@@ -186,6 +186,7 @@ fn the_addresses_follow_each_once_and_a_broken_one_of_them_is_named() {
         pins: Fact::Read(None),
         native: BTreeMap::new(),
         without_contact: Fact::skipped("no agent"),
+        waiting: Fact::skipped("no agent"),
         pin_dir: "/sys/fs/bpf/vipward".into(),
         agent: Fact::Read(Agent::Runs(None)),
         segment: Fact::skipped("not asked"),

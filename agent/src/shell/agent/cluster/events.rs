@@ -205,8 +205,8 @@ impl Cluster {
         if detector.keys == *keys {
             return Ok(());
         }
-        let ids: Vec<u8> = keys.ids().into_iter().map(|KeyId(id)| id).collect();
-        info!(keys = ?ids, "the keys of the failure detector are read");
+        let ids: Vec<String> = keys.ids().into_iter().map(|KeyId(id)| id.to_string()).collect();
+        info!(keys = ids.join(", "), "the keys of the failure detector are read");
         detector.keys = keys.clone();
         detector.lacks_key = false;
         if let Some(Running { pinger, .. }) = &detector.running {

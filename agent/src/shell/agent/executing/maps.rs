@@ -120,7 +120,7 @@ impl EventLoop {
     }
 
     pub(super) async fn apply(&mut self, action: &Action) -> Result<(), RunError> {
-        debug!(?action, "apply");
+        debug!(%action, "the kernel is changed");
         let (maps, view) = (self.plane.maps_mut(), self.agent.view());
         match action {
             Action::PutOwnMac { ifindex, mac } => {

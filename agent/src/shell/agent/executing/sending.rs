@@ -51,7 +51,7 @@ impl EventLoop {
         match self.packets.send(key.ifindex, mac, vip, is_held) {
             Ok(Sent::Both) => {
                 self.metrics.announcements.sent(vip);
-                debug!(%vip, interface, %mac, ?round, "the VIP is announced");
+                debug!(%vip, interface, %mac, %round, "the VIP is announced");
                 return Some(Outcome::Announced { key, round });
             }
             Ok(Sent::Stopped { .. }) => {

@@ -6,7 +6,7 @@ use vipward_common::{OPER_REPLY, Role, VipKey};
 use vipward_core::{
     agent::{FileSource, Network, Source, Start},
     config::Config,
-    host::{attaching::Attachments, net::Interface, plan::Cause},
+    host::{attaching::Attachments, net::Interface},
     ownership::Fault,
     records::{Epoch, Session},
     reports::claim_findings::Aspect,
@@ -107,6 +107,10 @@ fn entry(role: Role) -> VipEntry {
     VipEntry { mac: HOLDER.0, generation: 1, role, slot: 0, until_ns: 0 }
 }
 
+fn silent(begun: Vec<(IpAddr, Option<String>)>) -> Line {
+    Line::Silences { begun, over: Vec::new(), gone: Vec::new() }
+}
+
 #[test]
 fn a_line_names_its_subject_what_happened_and_what_follows() {
     let received = |passed| Received { frames: 3, counted: 0, passed };
@@ -134,13 +138,17 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
                 .to_owned(),
         ),
         (
-            Line::Silences(vec![(vip(10), Some("the map is full".to_owned()))], Vec::new()),
+            silent(vec![(vip(10), Some("the map is full".to_owned()))]),
             "WARN this node has the VIP and does not answer vip=192.0.2.10 why=\"the map is full\""
                 .to_owned(),
         ),
         (
-            Line::Silences(Vec::new(), vec![vip(10)]),
-            "INFO the VIP is answered again, or held elsewhere vip=192.0.2.10".to_owned(),
+            Line::Silences { begun: Vec::new(), over: vec![vip(10)], gone: Vec::new() },
+            "INFO the VIP is answered again vip=192.0.2.10".to_owned(),
+        ),
+        (
+            Line::Silences { begun: Vec::new(), over: Vec::new(), gone: vec![vip(10)] },
+            "INFO the VIP that was not answered is not this node's any more vip=192.0.2.10".to_owned(),
         ),
         (
             of_conflict(conflict::Line::GoesOn { conflict: conflict_of(What::Held), times: 4 }),
@@ -169,7 +177,7 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
         (
             answerer(Answerer::Host, false),
             "WARN the VIP waits: a host has the address vip=192.0.2.10 mac=02:00:00:00:00:02 sort=\"host\" \
-             remedy=\"take the address from that host\""
+             remedy=\"give that host another address\""
                 .to_owned(),
         ),
         (
@@ -285,7 +293,9 @@ fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
         lines[0].starts_with("WARN conflict: an unknown host claims the VIP, and the claim is dropped kind=")
     );
     let rest = " mac=02:00:00:00:00:02 vendor=";
-    assert!(lines[0].contains(rest) && lines[0].ends_with("oper=\"reply\" holder=02:00:00:00:00:01 times=1"));
+    assert!(
+        lines[0].contains(rest) && lines[0].ends_with("oper=\"reply\" holder=\"02:00:00:00:00:01\" times=1")
+    );
     for (doubled, expected) in [(true, "WARN doubled: a peer answers for"), (false, "INFO no longer doubled")]
     {
         let conflict = Conflict { doubled, ..conflict_of(What::Contested) };
@@ -299,8 +309,8 @@ fn the_beginning_of_a_conflict_says_whose_claim_it_is_and_what_becomes_of_it() {
 #[test]
 fn of_very_many_lines_one_says_the_number() {
     let silences = |vips: u8| (0..vips).map(|host| (vip(host), None)).collect();
-    assert_eq!(words(&[Line::Silences(silences(64), Vec::new())]).len(), 64);
-    let many = words(&[Line::Silences(silences(65), Vec::new())]);
+    assert_eq!(words(&[silent(silences(64))]).len(), 64);
+    let many = words(&[silent(silences(65))]);
     assert_eq!(many, ["WARN VIPs that this node has are not answered vips=65"]);
     let lines = words(&vec![began(What::Held); 70]);
     assert_eq!(lines.len(), 65, "a line with the number follows");

@@ -51,7 +51,7 @@ pub(super) async fn look(
 ) -> Result<Fact<World>, ExplainError> {
     let server = match Server::find(&options.access, LIMITS).await {
         Ok(server) => server,
-        Err(ConnectError::NotInCluster(_)) => {
+        Err(ConnectError::NotInCluster) => {
             let why = "no kubeconfig (--kubeconfig), and not in a Pod: no cluster was read";
             return Ok(Fact::skipped(why));
         }

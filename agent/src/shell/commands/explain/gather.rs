@@ -115,6 +115,7 @@ async fn about(
         pin_dir: options.pin_dir.clone(),
         agent: fact(preflight::user_of(&options.pin_dir)),
         without_contact: without_contact.clone(),
+        waiting: host::waiting(options).map(|mut vips| vips.remove(&address)),
         segment,
         answerers,
         own: view.macs(),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use vipward_core::diagnosis::{
-    explain::{Explanation, ServiceExplanation, link},
+    explain::{Explanation, Outcome, ServiceExplanation},
     finding::{Finding, State},
 };
 
@@ -50,7 +50,7 @@ fn conclusion<'a>(
     text: &mut String,
     broken: Option<&str>,
     remedy: Option<&str>,
-    mut steps: impl Iterator<Item = &'a Finding>,
+    steps: impl Iterator<Item = &'a Finding> + Clone,
     colours: Colours,
 ) {
     text.push('\n');
@@ -59,10 +59,14 @@ fn conclusion<'a>(
             let _ = writeln!(text, "{}", colours.of(State::Red, &format!("The first broken step: {link}")));
             let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
         }
-        None if steps.any(|step| step.state != State::Unknown && step.subject != link::CLUSTER) => {
-            text.push_str("No inspected step is broken.\n");
-        }
-        None => text.push_str("No step could be inspected.\n"),
+        None => text.push_str(&match Outcome::of(steps) {
+            Outcome::Broken | Outcome::Sound { doubtful: 0 } => "No inspected step is broken.\n".to_owned(),
+            Outcome::Sound { doubtful } => format!("No inspected step is broken; doubtful: {doubtful}.\n"),
+            Outcome::Nothing { needs_root: false } => "No step could be inspected.\n".to_owned(),
+            Outcome::Nothing { needs_root: true } => {
+                "No step could be inspected: run it as root (sudo).\n".to_owned()
+            }
+        }),
     }
 }
 

@@ -38,12 +38,15 @@ fn another_address_is_neither_taken_over_nor_removed() {
     in_network(|lan| async move {
         lan.up("lo").await;
         lan.address("lo", "192.0.2.10/32").await;
+        lan.veth("v0", "v1").await;
+        lan.up("v0").await;
+        lan.address("v0", "192.0.2.2/24").await;
         let view = view().await;
         let error = add(&view, "lo", VIP).await.expect_err("it is of another program");
         assert_eq!(
             error.to_string(),
-            "192.0.2.10/32 is on lo already, and Vipward did not bind it (its label is not \"vipward\"); remove it \
-             (ip address del 192.0.2.10/32 dev lo) or drop `bind` for it"
+            "192.0.2.10/32 is on lo already, and Vipward did not bind it (its label is not \"vipward\"): drop `bind` \
+             for it; or choose another VIP, or remove it there (ip address del 192.0.2.10/32 dev lo)"
         );
         remove(&view, "lo", VIP).expect("nothing of Vipward's to remove");
         assert!(is_local(VIP), "the other address is still there");

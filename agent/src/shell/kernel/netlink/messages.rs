@@ -95,6 +95,8 @@ pub(crate) struct Address {
     /// True if another host may have it, or has it: the kernel has not ended its detection of
     /// duplicates, or has found one.
     pub(crate) is_doubtful: bool,
+    /// True if it has a lifetime, as DHCP and routers give (not `IFA_F_PERMANENT`).
+    pub(crate) is_leased: bool,
 }
 
 /// An entry of the kernel's list of neighbour proxies.
@@ -206,6 +208,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
         tc_programs: None,
         addresses: Vec::new(),
         ours: BTreeSet::new(),
+        leased: BTreeSet::new(),
         link_local: None,
         doubtful: BTreeSet::new(),
     })
@@ -269,6 +272,7 @@ pub(super) fn address(payload: &[u8]) -> Result<Option<Address>, Malformed> {
     // While another host may have it, or has it (`IFA_F_TENTATIVE`, `IFA_F_DADFAILED`).
     let flags = u32::from(*payload.get(2).ok_or_else(short)?);
     let is_doubtful = flags & (libc::IFA_F_TENTATIVE | libc::IFA_F_DADFAILED) != 0;
+    let is_leased = flags & libc::IFA_F_PERMANENT == 0;
     let index = u32_at(payload, 4).ok_or_else(short)?;
     let attributes = payload.get(ADDRESS_HEADER_LEN..).ok_or_else(short)?;
 
@@ -289,7 +293,7 @@ pub(super) fn address(payload: &[u8]) -> Result<Option<Address>, Malformed> {
     let local = local.or(only).ok_or(Malformed::Missing { what, index, attribute: "IFA_LOCAL" })?;
     let net = IpNet::new(local, prefix_len).map_err(|_| Malformed::PrefixLen { what, prefix_len })?;
     let is_left_out = is_of_one_link(local) && (is_doubtful || !is_link_local(local));
-    Ok((!is_left_out).then_some(Address { index, net, label, protocol, is_doubtful }))
+    Ok((!is_left_out).then_some(Address { index, net, label, protocol, is_doubtful, is_leased }))
 }
 
 /// Returns the interface and the address of the neighbour that an `RTM_NEWNEIGH` message describes.

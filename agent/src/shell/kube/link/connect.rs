@@ -10,13 +10,17 @@
 //! retries: a request has one deadline, and the core decides by its result.
 
 use std::{
+    io,
     net::{IpAddr, SocketAddr},
     path::PathBuf,
     sync::Arc,
     time::Duration,
 };
 
-use http::{Uri, uri::Scheme};
+use http::{
+    Uri,
+    uri::{InvalidUri, Scheme},
+};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{Builder, connect::HttpConnector},
@@ -25,7 +29,7 @@ use hyper_util::{
 use kube::{
     Client, Config,
     client::{Body, ConfigExt as _},
-    config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{AuthInfo, InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 use thiserror::Error;
 use tower::{BoxError, ServiceBuilder};
@@ -36,7 +40,7 @@ use super::{
     servers::{Route, Servers},
 };
 use crate::{
-    cli::AccessArgs,
+    cli::{AccessArgs, IdentityArgs},
     shell::endpoints::metrics::{ApiMetrics, LeaseMetrics},
 };
 
@@ -50,6 +54,12 @@ const READ_BUFFER: usize = 64 * 1024;
 /// Reason why there is no way to the API server.
 #[derive(Debug, Error)]
 pub enum ConnectError {
+    #[error("failed to read the kubeconfig {}", path.display())]
+    Unreadable {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
     #[error("failed to read the kubeconfig {}", path.display())]
     Kubeconfig {
         path: PathBuf,
@@ -71,12 +81,20 @@ pub enum ConnectError {
     #[error(
         "found no kubeconfig: give one with --kubeconfig, set KUBECONFIG, or run it in a Pod with a service account"
     )]
-    NotInCluster(#[source] InClusterError),
+    NotInCluster,
+    #[error("failed to use the Pod's service account")]
+    ServiceAccount(#[source] InClusterError),
     #[error(
         "the API server is to be reached through the proxy {proxy}, which is not supported: remove \
          proxy-url from the kubeconfig"
     )]
     Proxy { proxy: String },
+    #[error("{server} is no URL of an API server")]
+    Server {
+        server: String,
+        #[source]
+        source: InvalidUri,
+    },
     #[error(transparent)]
     Credentials(#[from] CredentialError),
     #[error("failed to set up connections to {server}")]
@@ -98,12 +116,18 @@ pub struct Access {
     pub kubeconfig: Option<PathBuf>,
     /// The context. None: the current one.
     pub context: Option<String>,
+    /// What is used in place of the kubeconfig's.
+    pub identity: IdentityArgs,
 }
 
 impl Access {
     /// Returns the access that a user has named. Without a kubeconfig, it uses `at_home`.
     pub fn of(args: &AccessArgs, at_home: impl FnOnce() -> Option<PathBuf>) -> Self {
-        Self { kubeconfig: args.kubeconfig.clone().or_else(at_home), context: args.context.clone() }
+        Self {
+            kubeconfig: args.kubeconfig.clone().or_else(at_home),
+            context: args.context.clone(),
+            identity: args.identity.clone(),
+        }
     }
 }
 
@@ -157,13 +181,18 @@ pub struct Server {
 impl Server {
     /// Finds the API server and the agent's credentials. Sends nothing yet.
     pub async fn find(access: &Access, limits: Limits) -> Result<Self, ConnectError> {
-        let config = match (&access.kubeconfig, &access.context) {
-            (Some(path), context) => kubeconfig(path, context.as_ref()).await?,
+        let user = access.identity.user.as_ref();
+        let mut config = match (&access.kubeconfig, &access.context) {
+            (Some(path), context) => kubeconfig(path, context.as_ref(), user).await?,
             (None, Some(context)) => {
                 return Err(ConnectError::ContextOfNothing { context: context.clone() });
             }
-            (None, None) => Config::incluster().map_err(ConnectError::NotInCluster)?,
+            (None, None) => Config::incluster().map_err(|error| match error {
+                InClusterError::ReadEnvironmentVariable(_) => ConnectError::NotInCluster,
+                error => ConnectError::ServiceAccount(error),
+            })?,
         };
+        apply(&access.identity, &mut config)?;
         if let Some(proxy) = &config.proxy_url {
             return Err(ConnectError::Proxy { proxy: proxy.to_string() });
         }
@@ -300,17 +329,41 @@ fn url_of(scheme: Option<&Scheme>, address: SocketAddr) -> Uri {
     url.build().expect("invariant: an address with its port is an authority")
 }
 
-async fn kubeconfig(paths: &PathBuf, context: Option<&String>) -> Result<Config, ConnectError> {
+/// Puts what an operator names in the place of the kubeconfig's.
+fn apply(identity: &IdentityArgs, config: &mut Config) -> Result<(), ConnectError> {
+    let IdentityArgs { user: _, server, token, impersonate, groups } = identity;
+    if let Some(server) = server {
+        let failed = |source| ConnectError::Server { server: server.clone(), source };
+        config.cluster_url = server.parse().map_err(failed)?;
+    }
+    if let Some(token) = token {
+        config.auth_info = AuthInfo { token: Some(token.clone().into()), ..AuthInfo::default() };
+    }
+    if impersonate.is_some() {
+        config.auth_info.impersonate.clone_from(impersonate);
+        config.auth_info.impersonate_groups = (!groups.is_empty()).then(|| groups.clone());
+    }
+    Ok(())
+}
+
+async fn kubeconfig(
+    paths: &PathBuf,
+    context: Option<&String>,
+    user: Option<&String>,
+) -> Result<Config, ConnectError> {
     let mut merged: Option<Kubeconfig> = None;
     for path in std::env::split_paths(paths).filter(|path| !path.as_os_str().is_empty()) {
-        let failed = |source| ConnectError::Kubeconfig { path: path.clone(), source };
+        let failed = |error| match error {
+            KubeconfigError::ReadConfig(source, path) => ConnectError::Unreadable { path, source },
+            source => ConnectError::Kubeconfig { path: path.clone(), source },
+        };
         let next = Kubeconfig::read_from(&path).map_err(failed)?;
         merged = Some(match merged {
             Some(merged) => merged.merge(next).map_err(failed)?,
             None => next,
         });
     }
-    let options = KubeConfigOptions { context: context.cloned(), ..KubeConfigOptions::default() };
+    let options = KubeConfigOptions { context: context.cloned(), user: user.cloned(), cluster: None };
     let merged = merged.unwrap_or_default();
     let root_cert_file = root_cert_file(&merged, context);
     let mut config = Config::from_custom_kubeconfig(merged, &options)

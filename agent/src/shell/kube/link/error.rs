@@ -4,6 +4,7 @@ use std::{error::Error, fmt, io, string::FromUtf8Error, time::Duration};
 
 use hyper_util::client::legacy;
 use kube::core::Status;
+use rustls::CertificateError;
 use thiserror::Error;
 
 use super::connect::ConnectError;
@@ -126,6 +127,9 @@ impl ConnectionError {
 
 impl fmt::Display for ConnectionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(why) = causes(&*self.0).find_map(distrust) {
+            return f.write_str(&why);
+        }
         let innermost = causes(&*self.0).last().filter(|_| self.is_connecting());
         if let Some(innermost) = innermost {
             return match innermost.downcast_ref::<io::Error>() {
@@ -146,3 +150,29 @@ impl fmt::Display for ConnectionError {
 }
 
 impl Error for ConnectionError {}
+
+/// Returns the error of TLS that an error is, or is made of: an I/O error has that not as its source.
+fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let inner = || of_tls(error.downcast_ref::<io::Error>()?.get_ref()?);
+    error.downcast_ref().or_else(inner)
+}
+
+/// Returns why the server's certificate is refused, with the remedy, if `cause` is such a refusal.
+fn distrust(cause: &(dyn Error + 'static)) -> Option<String> {
+    let of_tls = of_tls(cause)?;
+    let rustls::Error::InvalidCertificate(why) = of_tls else { return None };
+    let remedy = match why {
+        CertificateError::UnknownIssuer => {
+            "the certificate-authority of the kubeconfig, or of the Pod's service account, does not sign it"
+        }
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "it has other names: correct `server` or `tls-server-name` of the kubeconfig"
+        }
+        CertificateError::Expired
+        | CertificateError::ExpiredContext { .. }
+        | CertificateError::NotValidYet
+        | CertificateError::NotValidYetContext { .. } => "renew it, or see the clocks of the two hosts",
+        _ => "see the certificate of the server",
+    };
+    Some(format!("{of_tls}: {remedy}"))
+}

@@ -44,6 +44,9 @@ const MAX_ANSWER: usize = 256 * 1024 * 1024;
 /// Length to which the text of a refusal is cut, in characters, when it may be a page of HTML.
 const MAX_TEXT: usize = 512;
 
+/// The time for which an operator's command waits for an API server that is busy.
+pub(crate) const BUSY: Duration = Duration::from_secs(5);
+
 /// Most requests of these connections that go out twice because they are late.
 const MOST_LATE: usize = 4;
 
@@ -115,6 +118,27 @@ impl Connections {
                 self.read_back(&call, error, end).await
             }
             answer => answer,
+        }
+    }
+
+    /// Sends a request of an operator. Sends it again for `patience` while the API server is busy: it is for a
+    /// moment after a definition has changed.
+    pub(crate) async fn insist(
+        &self,
+        call: Call,
+        limit: Duration,
+        patience: Duration,
+    ) -> Result<String, RequestError> {
+        const AGAIN: Duration = Duration::from_millis(250);
+
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.send(call.clone(), limit).await {
+                Err(error) if error.is_status(429) && Instant::now() < deadline => {
+                    tokio::time::sleep(AGAIN).await;
+                }
+                answer => return answer,
+            }
         }
     }
 

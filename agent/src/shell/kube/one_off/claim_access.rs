@@ -15,7 +15,7 @@ use crate::shell::kube::{
         call::{Call, Collection},
         connect::{Access, ConnectError, Limits, Server},
         error::RequestError,
-        http::Connections,
+        http::{BUSY, Connections},
     },
 };
 
@@ -23,9 +23,29 @@ use crate::shell::kube::{
 pub(crate) const READ_INTERVAL: Duration = Duration::from_millis(250);
 const LIMIT: Duration = Duration::from_secs(5);
 
+/// A cluster without Vipward's types.
+#[derive(Debug, Error)]
+#[error(
+    "the cluster does not know {resource}: Vipward is not installed there (kubectl apply -k \
+     deploy/kubernetes/base), or the kubeconfig {kubeconfig} leads to another cluster"
+)]
+pub struct NotInstalled {
+    resource: Resource,
+    kubeconfig: String,
+}
+
+impl NotInstalled {
+    pub(super) fn of(resource: Resource, access: &Access) -> Self {
+        let kubeconfig = access.kubeconfig.as_ref().map(|path| path.display().to_string());
+        Self { resource, kubeconfig: kubeconfig.unwrap_or_else(|| "(the Pod's)".to_owned()) }
+    }
+}
+
 /// Reason why a claim could not be read or changed.
 #[derive(Debug, Error)]
 pub enum ClaimAccessError {
+    #[error(transparent)]
+    NotInstalled(#[from] NotInstalled),
     #[error("failed to {what} for {vip}")]
     Request {
         what: &'static str,
@@ -44,13 +64,14 @@ pub enum ClaimAccessError {
 /// An operator's way to the API server.
 pub(crate) struct ClaimAccess {
     connections: Connections,
+    access: Access,
 }
 
 impl ClaimAccess {
     pub(crate) async fn connect(access: &Access) -> Result<Self, ConnectError> {
         let limits = Limits { lease: LIMIT * 2, margin: Duration::ZERO };
         let server = Server::find(access, limits).await?;
-        Ok(Self { connections: Connections::open(&server)? })
+        Ok(Self { connections: Connections::open(&server)?, access: access.clone() })
     }
 
     pub(crate) fn claims() -> Collection {
@@ -58,7 +79,12 @@ impl ClaimAccess {
     }
 
     pub(crate) async fn send(&self, call: Call) -> Result<String, RequestError> {
-        self.connections.send(call, LIMIT).await
+        self.insist(call, BUSY).await
+    }
+
+    /// Sends a request again for `patience` while the API server is busy.
+    pub(crate) async fn insist(&self, call: Call, patience: Duration) -> Result<String, RequestError> {
+        self.connections.insist(call, LIMIT, patience).await
     }
 
     /// Changes the metadata of the claim of an address.
@@ -74,6 +100,9 @@ impl ClaimAccess {
                 Ok((claim, _)) => Ok(Some(claim)),
                 Err(source) => Err(ClaimAccessError::Unreadable { vip, source }),
             },
+            Err(error) if error.is_unknown_type() => {
+                Err(NotInstalled::of(Resource::VirtualIps, &self.access).into())
+            }
             Err(error) if error.is_status(404) => Ok(None),
             Err(error) => Err(failed("read the VirtualIP", vip)(error)),
         }

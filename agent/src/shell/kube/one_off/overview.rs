@@ -1,7 +1,7 @@
 //! `vipward status --cluster`: reads claims and Leases, and watches the Leases for changes.
 //! `vipward pools`: reads pools and claims.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use kube::{api::ListParams, core::ObjectList};
 use serde::Deserialize;
@@ -15,6 +15,7 @@ use vipward_core::{
     records::{ClaimRecord, LeaseRecord, PoolKind},
 };
 
+use super::claim_access::NotInstalled;
 use crate::shell::{
     kernel::clock,
     kube::{
@@ -22,7 +23,7 @@ use crate::shell::{
         link::{
             connect::{Access, ConnectError, Limits, Server},
             error::RequestError,
-            http::Connections,
+            http::{BUSY, Connections},
         },
         reading::objects,
     },
@@ -36,11 +37,8 @@ const LIMIT: Duration = Duration::from_secs(10);
 pub enum OverviewError {
     #[error("failed to find the cluster")]
     Connect(#[from] ConnectError),
-    #[error(
-        "the cluster does not know {resource}: Vipward is not installed there (kubectl apply -k \
-         deploy/kubernetes/base), or the kubeconfig {} leads to another cluster", kubeconfig.display()
-    )]
-    NotInstalled { resource: Resource, kubeconfig: PathBuf },
+    #[error(transparent)]
+    NotInstalled(#[from] NotInstalled),
     #[error("failed to list {resource}")]
     List {
         resource: Resource,
@@ -144,8 +142,7 @@ async fn list_ours(
 ) -> Result<String, OverviewError> {
     match list(connections, resource, "").await {
         Err(OverviewError::List { source, .. }) if source.is_unknown_type() => {
-            let kubeconfig = access.kubeconfig.clone().unwrap_or_else(|| "(the Pod's)".into());
-            Err(OverviewError::NotInstalled { resource, kubeconfig })
+            Err(NotInstalled::of(resource, access).into())
         }
         text => text,
     }
@@ -161,7 +158,7 @@ async fn list(
     namespace: &str,
 ) -> Result<String, OverviewError> {
     let call = resource.collection(namespace).list(&ListParams::default());
-    let answer = connections.send(call, LIMIT).await;
+    let answer = connections.insist(call, LIMIT, BUSY).await;
     answer.map_err(|source| OverviewError::List { resource, source })
 }
 

@@ -58,13 +58,13 @@ pub async fn find_reason(
         found.claims_are_gone = has_claims && kube.claims.is_empty();
         match ending.look(found, now()) {
             Next::End(reason) => {
-                info!(?found, "the reason for the end is known");
+                info!(%found, "the reason for the end is known");
                 return Ok(reason);
             }
             Next::LookAgain(at) => {
                 if !std::mem::replace(&mut is_waiting, true) {
                     let wait = humantime::format_duration(WAIT_FOR_ANOTHER);
-                    info!(?found, %wait, "Vipward may be removed; the agent goes on, because it may come back");
+                    info!(%found, %wait, "Vipward may be removed; the agent goes on, because it may come back");
                 }
                 sleep(at.saturating_since(now())).await;
             }

@@ -344,16 +344,11 @@ impl Uninstaller {
         Ok(list.items.into_iter().map(|object| object.get().to_owned()).collect())
     }
 
-    /// Returns none if there is no such object. Waits while the API server is busy: it is for a moment
-    /// after a definition has changed.
+    /// Returns none if there is no such object.
     async fn send(&self, call: Call) -> Result<Option<String>, RequestError> {
-        let deadline = Instant::now() + self.limit;
-        loop {
-            match self.server.send(call.clone()).await {
-                Err(error) if error.is_status(404) => return Ok(None),
-                Err(error) if error.is_status(429) && Instant::now() < deadline => sleep(READ_INTERVAL).await,
-                answer => return answer.map(Some),
-            }
+        match self.server.insist(call, self.limit).await {
+            Err(error) if error.is_status(404) => Ok(None),
+            answer => answer.map(Some),
         }
     }
 }

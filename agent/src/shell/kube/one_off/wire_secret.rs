@@ -28,7 +28,7 @@ use crate::shell::{
             call::{Call, Collection},
             connect::{Access, ConnectError, Limits, Server},
             error::RequestError,
-            http::Connections,
+            http::{BUSY, Connections},
         },
         reading::shared::Kube,
     },
@@ -149,7 +149,7 @@ impl WireSecret {
 
     async fn send(&self, what: &str, call: Call) -> Result<String, WireSecretError> {
         let namespace = self.namespace.clone();
-        self.connections.send(call, self.limit).await.map_err(|source| match source.code() {
+        self.connections.insist(call, self.limit, BUSY).await.map_err(|source| match source.code() {
             Some(409) => WireSecretError::Changed { namespace },
             Some(404) if what != "create" => WireSecretError::Missing { namespace },
             _ => WireSecretError::Request { what: format!("{what} Secret {namespace}/{SECRET}"), source },
@@ -255,7 +255,7 @@ impl WireSecret {
         let what = || format!("list the Leases in {}", self.namespace);
         let call = Resource::Leases.collection(&self.namespace).list(&ListParams::default());
         let failed = |source| WireSecretError::Request { what: what(), source };
-        let text = self.connections.send(call, self.limit).await.map_err(failed)?;
+        let text = self.connections.insist(call, self.limit, BUSY).await.map_err(failed)?;
         let list: Result<ObjectList<&RawValue>, _> = serde_json::from_str(&text);
         let list = list.map_err(|error| failed(RequestError::Unreadable(error)))?;
         let ours = list.items.into_iter().filter_map(|object| leases::read(object.get()).ok());

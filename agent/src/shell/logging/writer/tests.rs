@@ -76,3 +76,18 @@ fn a_json_line_says_the_same_to_programs_and_no_terminal_obeys_it() {
     assert_eq!(read["message"], format!("about {FORGED}"));
     assert_eq!((read["shown"].as_str(), read["quoted"].as_str()), (Some(FORGED), Some(FORGED)));
 }
+
+#[test]
+fn a_level_alone_is_that_of_vipward_and_what_is_named_counts() {
+    let quiet = ",aya=warn,h2=warn,hyper=warn,rustls=warn,rtnetlink=warn,tower=warn";
+    for (wanted, expected) in [
+        (None, format!("info{quiet}")),
+        (Some(""), format!("info{quiet}")),
+        (Some("debug"), format!("debug{quiet}")),
+        (Some(" TRACE "), format!("TRACE{quiet}")),
+        (Some("debug,aya=debug"), "debug,aya=debug".to_owned()),
+        (Some("aya_obj"), "aya_obj".to_owned()),
+    ] {
+        assert_eq!(filter(wanted), expected, "{wanted:?}");
+    }
+}

@@ -1,5 +1,7 @@
 use std::net::IpAddr;
 
+use vipward_core::diagnosis::explain::link;
+
 use super::*;
 
 #[test]
@@ -27,7 +29,7 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_or_unknown_one_by_what_to
     let expected = format!(
         "192.0.2.10\n\n green     entry       held\n{indent}one\n{indent}two\n yellow    lease-deadline  grace period\n\
          {indent}to do: wait\n unknown   segment     denied\n\
-         {indent}to do: wait\n\nNo inspected step is broken.\n"
+         {indent}to do: wait\n\nNo inspected step is broken; doubtful: 1.\n"
     );
     assert_eq!(render(&explanation, Colours::NONE), expected);
 }

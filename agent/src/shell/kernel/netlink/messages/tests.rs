@@ -146,6 +146,7 @@ fn an_address_is_the_local_one_of_a_point_to_point_pair() {
     );
     let expected = Address {
         is_doubtful: false,
+        is_leased: true,
         index: 3,
         net: "192.0.2.1/32".parse().expect("an address"),
         label: "vipward".to_owned(),

@@ -14,8 +14,11 @@ contexts: [{name: one, context: {cluster: c, user: u}}, {name: broken, context: 
 
 async fn find(text: &str, context: Option<&str>) -> Result<Server, ConnectError> {
     let directory = Directory::new(text);
-    let access =
-        Access { kubeconfig: Some(directory.0.join("kubeconfig")), context: context.map(ToOwned::to_owned) };
+    let access = Access {
+        kubeconfig: Some(directory.0.join("kubeconfig")),
+        context: context.map(ToOwned::to_owned),
+        ..Access::default()
+    };
     Server::find(&access, LIMITS).await
 }
 
@@ -93,14 +96,14 @@ async fn a_fault_of_a_kubeconfig_names_the_file() {
 
 #[tokio::test]
 async fn a_kubeconfig_that_is_not_there_is_named() {
-    let access = Access { kubeconfig: Some("/nowhere/kubeconfig".into()), context: None };
+    let access = Access { kubeconfig: Some("/nowhere/kubeconfig".into()), ..Access::default() };
     let error = Server::find(&access, LIMITS).await.expect_err("there is none");
     assert!(error.to_string().contains("/nowhere/kubeconfig"), "{error}");
 }
 
 #[tokio::test]
 async fn a_context_without_a_kubeconfig_is_not_passed_over() {
-    let access = Access { kubeconfig: None, context: Some("two".to_owned()) };
+    let access = Access { kubeconfig: None, context: Some("two".to_owned()), ..Access::default() };
     let error = Server::find(&access, LIMITS).await.expect_err("there is none");
     assert!(
         error.to_string().contains("the context \"two\"") && error.to_string().contains("--kubeconfig"),
