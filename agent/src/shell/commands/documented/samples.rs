@@ -20,7 +20,7 @@ use vipward_core::{
     pools::{AddressRow, FamilyRow, PoolList, PoolRow},
 };
 
-use crate::shell::commands::{doctor::Report, terminal::Colours};
+use crate::shell::commands::doctor::Report;
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x66]);
@@ -116,7 +116,7 @@ pub(super) fn doctor() -> Report {
         details: Vec::new(),
         remedy: Some(text("ip link set eth0 up")),
     };
-    Report::new(vec![check], false, Colours::NONE)
+    Report::new(vec![check], false)
 }
 
 pub(super) fn status() -> Status {
