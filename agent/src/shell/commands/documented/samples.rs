@@ -13,7 +13,7 @@ use vipward_core::{
         who_has::{self, Latency, Relation, Row, Seen},
     },
     host::{
-        answering::{Part, Silence},
+        answering::{Part, Silence, Waiting},
         attaching::Mode,
         net::InterfaceFault,
     },
@@ -136,6 +136,12 @@ pub(super) fn status() -> Status {
     };
     let mut status = Status::of(&state, &[(key, offender)].into());
     status.vips.truncate(1);
+    status.waiting = Some(vec![Waiting {
+        address: IpAddr::from([192, 0, 2, 12]),
+        interface: text("eth0"),
+        because: text("another host has it"),
+        mac: Some(UNKNOWN_HOST.to_string()),
+    }]);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
     status.wire = Some(WireStatus {
         wid: text("3c1fe0a94b7d6258"),

@@ -323,8 +323,8 @@ mod tests {
             vips,
             [
                 "192.0.2.12 eth0 waiting 02:00:00:00:00:77 no: another host has it - - -",
-                "192.0.2.10 eth0 held 02:00:00:00:00:02 yes - - -",
-                "192.0.2.11 eth0 foreign 02:00:00:00:00:09 no - - -",
+                "192.0.2.10 eth0 held 02:00:00:00:00:02 yes 0 0 0",
+                "192.0.2.11 eth0 foreign 02:00:00:00:00:09 no 0 0 0",
             ]
         );
         assert!(text.contains("answered  7\n") && !text.contains("claim_conflict"), "{text}");

@@ -40,8 +40,7 @@ fn a_row_is_one_line_whatever_nodes_and_users_have_written() {
 
 #[test]
 fn a_pipe_gets_all_columns_and_a_line_a_row() {
-    let expected = "\
- VIP           ROLE  MAC                EPOCH  ANSWERED  FOUND
+    let expected = " VIP           ROLE  MAC                EPOCH  ANSWERED  FOUND
  192.0.2.10    held  02:00:00:00:00:02  17     1969      all is well
  2001:db8::10  held  02:00:00:00:00:02  3      -         02:00:00:00:00:77 (locally administered) claims it, and the \
 claim is dropped
@@ -51,16 +50,14 @@ claim is dropped
 
 #[test]
 fn on_a_narrow_terminal_columns_go_by_importance_and_then_text_is_wrapped() {
-    let expected = "\
- VIP           ROLE  MAC                ANSWERED  FOUND
+    let expected = " VIP           ROLE  MAC                ANSWERED  FOUND
  192.0.2.10    held  02:00:00:00:00:02  1969      all is well
  2001:db8::10  held  02:00:00:00:00:02  -         02:00:00:00:00:77 (locally
                                                   administered) claims it, and
                                                   the claim is dropped
 ";
     assert_eq!(sample().text(on(80)), expected);
-    let expected = "\
- VIP           ROLE  MAC                FOUND
+    let expected = " VIP           ROLE  MAC                FOUND
  192.0.2.10    held  02:00:00:00:00:02  all is well
  2001:db8::10  held  02:00:00:00:00:02  02:00:00:00:00:77
                                         (locally
@@ -76,8 +73,7 @@ fn where_no_more_columns_may_go_a_row_takes_more_lines() {
         Table::new([("VIP", Need::Always), ("CLAIMED BY", Need::Always), ("SOURCE", Need::Always)]);
     let vip = "2001:db8:1111:2222:3333:4444:5555:6666";
     table.add_row([vip, "02:00:00:00:00:77", "02:00:00:00:00:55"]);
-    let expected = "\
- VIP                                     CLAIMED BY
+    let expected = " VIP                                     CLAIMED BY
     SOURCE
  2001:db8:1111:2222:3333:4444:5555:6666  02:00:00:00:00:77
     02:00:00:00:00:55
@@ -94,10 +90,7 @@ fn a_column_without_a_value_goes_first() {
 
 #[test]
 fn a_word_that_is_too_long_is_broken_behind_a_separator_and_an_address_never() {
-    assert_eq!(
-        wrap("see /sys/fs/bpf/vipward/links now", 12),
-        ["see", "/sys/fs/bpf/", "vipward/", "links now"]
-    );
+    assert_eq!(wrap("see /sys/fs/bpf/vipward/links now", 12), ["see /sys/fs/", "bpf/vipward/", "links now"]);
     assert_eq!(wrap("xxxxxxxxxxxxxxx", 10), ["xxxxxxxxxx", "xxxxx"]);
     let range = "2001:db8:1111::1-2001:db8:1111::ffff";
     assert_eq!(wrap(range, 20), ["2001:db8:1111::1-", "2001:db8:1111::ffff"]);
