@@ -46,5 +46,4 @@ pub use self::{
     },
     shared::Shared,
     source::Source,
-    waiting::Waiting,
 };

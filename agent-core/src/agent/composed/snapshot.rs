@@ -10,9 +10,9 @@ use vipward_common::{MacAddr, Proof};
 
 use super::Agent;
 use crate::{
-    agent::{source::Source, waiting::Waiting},
+    agent::source::Source,
     base::time::Monotonic,
-    host::{attaching::Mode, net::Interface, placement::Entry},
+    host::{answering::Waiting, attaching::Mode, net::Interface, placement::Entry},
     ownership::Engine,
     reports::unanswered::Unanswered,
 };
@@ -123,7 +123,7 @@ impl Agent {
     }
 
     /// Returns the VIPs that this node is to hold and does not hold yet, with the reasons.
-    pub fn waiting(&self) -> BTreeMap<IpAddr, Waiting> {
+    pub fn waiting(&self) -> Vec<Waiting> {
         self.segment.waiting(&self.view)
     }
 

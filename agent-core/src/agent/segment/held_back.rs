@@ -116,6 +116,11 @@ impl Segment {
         self.held_back.iter()
     }
 
+    /// Returns the MAC that was found to use an address.
+    pub(crate) fn user_of(&self, key: &VipKey) -> Option<MacAddr> {
+        self.prober.user_of(key)
+    }
+
     /// Returns the held-back VIPs whose addresses were found in use.
     pub fn in_use(&self) -> impl Iterator<Item = IpAddr> {
         self.held_back.iter().filter(|key| self.prober.is_in_use(key)).map(|key| key.addr)

@@ -10,9 +10,8 @@ use std::{
 use vipward_common::MacAddr;
 
 use crate::{
-    agent::Waiting,
     diagnosis::{doctor::Agent, fact::Fact, pinned::State, who_has},
-    host::attaching::Attach,
+    host::{answering::Waiting, attaching::Attach},
     records::{ClaimRecord, LeaseRecord, NodeName, NodeRecord, ServiceName},
     segment::confirming::Answerer,
     services::{Account, ServiceAccount},

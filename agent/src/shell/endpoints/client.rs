@@ -1,20 +1,19 @@
 //! A client of the endpoints of this host's agent.
 
 use std::{
-    collections::BTreeMap,
     io::{self, Read as _, Write as _},
-    net::{IpAddr, Ipv4Addr, TcpStream},
+    net::{Ipv4Addr, TcpStream},
     path::Path,
     time::Duration,
 };
 
 use serde::de::DeserializeOwned;
 use vipward_core::{
-    agent::Waiting,
     diagnosis::{
         doctor::{Agent, WireReport},
         fact::{Fact, Unread},
     },
+    host::answering::Waiting,
 };
 
 use crate::{
@@ -29,17 +28,16 @@ pub(super) const WAITING: &str = "/debug/waiting";
 /// The time that the agent has to answer: its event loop has 2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest answer that is read.
-const LONGEST: u64 = 1 << 20;
+const LONGEST: u64 = 32 << 20;
 
 /// Returns the report of the failure detector of the agent that uses a pin directory.
 pub(crate) fn wire_report(dir: &Path) -> Fact<WireReport> {
     fact(preflight::user_of(dir)).and_then(wire)
 }
 
-/// Returns the VIPs that the agent that uses a pin directory is to hold and does not hold yet.
-pub(crate) fn waiting(dir: &Path) -> Fact<BTreeMap<IpAddr, Waiting>> {
-    let vips = fact(preflight::user_of(dir)).and_then(|agent| query(agent, WAITING));
-    vips.map(Option::unwrap_or_default)
+/// Returns the VIPs that wait, by the agent that uses a pin directory.
+pub(crate) fn waiting(dir: &Path) -> Fact<Vec<Waiting>> {
+    fact(preflight::user_of(dir)).and_then(|agent| query(agent, WAITING))
 }
 
 /// Returns the agent's report of the failure detector.
@@ -50,8 +48,8 @@ pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
     })
 }
 
-/// Returns what the agent's page has; nothing if it is `null`.
-fn query<T: DeserializeOwned>(agent: Agent, page: &str) -> Fact<Option<T>> {
+/// Gets a page of an agent.
+fn query<T: DeserializeOwned>(agent: Agent, page: &str) -> Fact<T> {
     if agent == Agent::None {
         return Fact::skipped("no agent runs that could be queried");
     }
@@ -60,10 +58,7 @@ fn query<T: DeserializeOwned>(agent: Agent, page: &str) -> Fact<Option<T>> {
         let whom = format!("127.0.0.1:{PORT}, its default address (--listen, --listen-port)");
         Unread::failed(format!("the agent at {whom} was queried: {why}"))
     };
-    match answer {
-        Ok(answer) => Fact::Read(answer),
-        Err(why) => Fact::Unread(failed(why)),
-    }
+    answer.map_err(failed).into()
 }
 
 /// Gets a page. HTTP/1.0: the answer ends with the connection, and is not in chunks.
@@ -77,8 +72,8 @@ fn get(page: &str) -> io::Result<String> {
     Ok(answer)
 }
 
-/// Reads what an answer has, or returns why it has nothing.
-fn parse<T: DeserializeOwned>(answer: &str) -> Result<Option<T>, String> {
+/// Reads the report in an answer, or returns why there is none.
+fn parse<T: DeserializeOwned>(answer: &str) -> Result<T, String> {
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("it closed the connection")?;
     let status = head.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) != Some("200") {
@@ -109,7 +104,7 @@ mod tests {
         };
         let report = WireReport { counts: WireCounts::default(), view: None, thread: Some(thread) };
         let with_report = format!("HTTP/1.0 200 OK\r\na: b\r\n\r\n{}", serde_json::json!(report));
-        let table: [(&str, Result<_, &str>); 5] = [
+        let table: [(&str, Result<Option<WireReport>, &str>); 5] = [
             (&with_report, Ok(Some(report))),
             ("HTTP/1.0 200 OK\r\na: b\r\n\r\nnull\n", Ok(None)),
             ("HTTP/1.0 403 Forbidden\r\n\r\nthis host only\n", Err("HTTP/1.0 403 Forbidden: this host only")),
@@ -117,7 +112,7 @@ mod tests {
             ("HTTP/1.0 200 OK\r\n\r\n{}", Err("another answer than an agent's: missing field `counts`")),
         ];
         for (answer, expected) in table {
-            match (parse(answer), expected) {
+            match (parse::<Option<WireReport>>(answer), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected),
                 (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{found}"),
                 (found, expected) => panic!("{found:?}, not {expected:?}"),

@@ -1,5 +1,4 @@
-//! The agent's HTTP endpoints: `/metrics`, `/livez`, `/readyz`, `/debug/state`, `/debug/waiting` and
-//! `/debug/wire`. `/` lists them.
+//! The agent's HTTP endpoints: `/metrics`, `/livez`, `/readyz` and, for this host only, `/debug/…`.
 //!
 //! | page | source |
 //! |---|---|
@@ -8,14 +7,13 @@
 //! | `/metrics` | counts, the state of the event loop, and what is read from the kernel |
 //! | `/debug/wire` | the event loop's report of the failure detector, for `vipward doctor` on this host
 //! |
-//! | `/debug/waiting` | the VIPs that this node is to hold and does not hold yet, for `vipward explain` on this host |
+//! | `/debug/waiting` | the VIPs that wait, for `vipward status` and `explain` on this host |
 //! | `/debug/state` | the whole state of event loop and kernel, for this host only |
 //!
 //! The event loop answers from memory only. A thread of its own reads whole maps, one reading at a
 //! time. A page reports when the event loop does not answer.
 
 use std::{
-    collections::BTreeMap,
     io,
     net::{IpAddr, Ipv4Addr, SocketAddr},
     path::Path,
@@ -30,6 +28,7 @@ use axum::{
     response::{Html, IntoResponse, Response},
     routing::get,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::{
@@ -40,8 +39,8 @@ use tokio::{
 };
 use tracing::{info, warn};
 use vipward_core::{
-    agent::Waiting,
     diagnosis::{doctor::WireReport, pinned::Contents},
+    host::answering::Waiting,
 };
 
 use super::{
@@ -96,7 +95,7 @@ pub enum Question {
     /// The failure detector, for `/debug/wire`. None without a cluster.
     Wire(oneshot::Sender<Option<WireReport>>),
     /// The VIPs that wait, for `/debug/waiting`.
-    Waiting(oneshot::Sender<BTreeMap<IpAddr, Waiting>>),
+    Waiting(oneshot::Sender<Vec<Waiting>>),
     /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
@@ -265,12 +264,7 @@ async fn wire(
     if let Some(refusal) = refusal(peer) {
         return refusal;
     }
-    match state.query(Question::Wire).await {
-        Some(report) => {
-            ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
-        }
-        None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
-    }
+    page(state.query(Question::Wire).await)
 }
 
 /// Serves the VIPs that wait, with the reasons.
@@ -281,9 +275,14 @@ async fn waiting(
     if let Some(refusal) = refusal(peer) {
         return refusal;
     }
-    match state.query(Question::Waiting).await {
-        Some(vips) => {
-            ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(vips))).into_response()
+    page(state.query(Question::Waiting).await)
+}
+
+/// Returns the event loop's report as a page, or that there is none.
+fn page(report: Option<impl Serialize>) -> Response {
+    match report {
+        Some(report) => {
+            ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
         }
         None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
     }

@@ -24,6 +24,7 @@ use crate::{
     cli::NamedService,
     shell::{
         commands::who_has,
+        endpoints::waiting,
         kernel::{
             netlink::{Netlink, neighbours},
             preflight,
@@ -115,7 +116,7 @@ async fn about(
         pin_dir: options.pin_dir.clone(),
         agent: fact(preflight::user_of(&options.pin_dir)),
         without_contact: without_contact.clone(),
-        waiting: host::waiting(options).map(|mut vips| vips.remove(&address)),
+        waiting: waiting(&options.pin_dir).map(|vips| vips.into_iter().find(|it| it.address == address)),
         segment,
         answerers,
         own: view.macs(),

@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, net::IpAddr};
 
 use vipward_core::{
-    agent::Waiting,
     config::Config,
     diagnosis::{
         doctor::WireReport,
@@ -20,7 +19,7 @@ use vipward_core::{
 use super::options::Options;
 use crate::shell::{
     agent::read_config,
-    endpoints::{self, wire_report},
+    endpoints::wire_report,
     kernel::{
         bpf::{Pins, Reader},
         netdev::has_native_xdp,
@@ -87,11 +86,6 @@ pub(super) fn pins(options: &Options, view: &NetView) -> Fact<Option<State>> {
 pub(super) fn without_contact(options: &Options) -> Fact<Vec<String>> {
     let names = |report: WireReport| report.view.into_iter().flat_map(|view| view.without_contact);
     wire_report(&options.pin_dir).map(|report| names(report).collect())
-}
-
-/// Returns the VIPs that this host's agent is to hold and does not hold yet.
-pub(super) fn waiting(options: &Options) -> Fact<BTreeMap<IpAddr, Waiting>> {
-    endpoints::waiting(&options.pin_dir)
 }
 
 /// Returns the interfaces that see the requests for the address: those that have an entry of it, and
