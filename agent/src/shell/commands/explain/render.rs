@@ -50,7 +50,7 @@ fn conclusion<'a>(
     text: &mut String,
     broken: Option<&str>,
     remedy: Option<&str>,
-    steps: impl Iterator<Item = &'a Finding> + Clone,
+    steps: impl Iterator<Item = &'a Finding>,
     colours: Colours,
 ) {
     text.push('\n');
@@ -59,14 +59,21 @@ fn conclusion<'a>(
             let _ = writeln!(text, "{}", colours.of(State::Red, &format!("The first broken step: {link}")));
             let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
         }
-        None => text.push_str(&match Outcome::of(steps) {
-            Outcome::Broken | Outcome::Sound { doubtful: 0 } => "No inspected step is broken.\n".to_owned(),
-            Outcome::Sound { doubtful } => format!("No inspected step is broken; doubtful: {doubtful}.\n"),
-            Outcome::Nothing { needs_root: false } => "No step could be inspected.\n".to_owned(),
-            Outcome::Nothing { needs_root: true } => {
-                "No step could be inspected: run it as root (sudo).\n".to_owned()
-            }
-        }),
+        None => {
+            let last = match Outcome::of(steps) {
+                Outcome::Broken | Outcome::Sound { doubtful: 0 } => {
+                    "No inspected step is broken.\n".to_owned()
+                }
+                Outcome::Sound { doubtful } => {
+                    format!("No inspected step is broken; doubtful: {doubtful}.\n")
+                }
+                Outcome::Nothing { needs_root: false } => "No step could be inspected.\n".to_owned(),
+                Outcome::Nothing { needs_root: true } => {
+                    "No step could be inspected: run it as root (sudo).\n".to_owned()
+                }
+            };
+            text.push_str(&last);
+        }
     }
 }
 
