@@ -118,8 +118,9 @@ fn lints_everywhere(workspace: &Workspace) -> Result<()> {
 }
 
 fn debug_in_log(workspace: &Workspace) -> Result<()> {
-    let of_agent = |file: &String| file.starts_with("agent/src/") || file.starts_with("agent-core/src/");
-    let files = tracked(workspace)?.into_iter().filter(of_agent);
+    let is_agents = |file: &String| file.starts_with("agent/src/") || file.starts_with("agent-core/src/");
+    let is_test = |file: &String| file.contains("/tests/") || file.ends_with("/tests.rs");
+    let files = tracked(workspace)?.into_iter().filter(|file| is_agents(file) && !is_test(file));
     report(workspace, files, |_, text| sources::debug_lines(text))
 }
 

@@ -45,7 +45,7 @@ impl Segment {
         }
         let seen = view.interfaces.get(&key.ifindex);
         waiting.because = if !seen.is_some_and(|it| it.up && it.carrier) {
-            waiting.remedy = "see the interface: it is down, or has no carrier".to_owned();
+            "see the interface: it is down, or has no carrier".clone_into(&mut waiting.remedy);
             format!("no probe leaves {}: it is down, or has no carrier", waiting.interface)
         } else if self.unheard().contains_key(&key.ifindex) {
             format!(

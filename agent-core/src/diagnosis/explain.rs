@@ -79,15 +79,16 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    pub fn of<'a>(steps: impl Iterator<Item = &'a Finding> + Clone) -> Self {
-        let with = |state: State| steps.clone().filter(move |step| step.state == state);
-        let is_inspected = |step: &Finding| step.state != State::Unknown && step.subject != link::CLUSTER;
-        if with(State::Red).next().is_some() {
+    pub fn of<'a>(steps: impl Iterator<Item = &'a Finding>) -> Self {
+        let steps: Vec<_> = steps.collect();
+        let with = |state: State| steps.iter().filter(move |step| step.state == state).count();
+        let is_inspected = |step: &&Finding| step.state != State::Unknown && step.subject != link::CLUSTER;
+        if with(State::Red) > 0 {
             Self::Broken
-        } else if steps.clone().any(is_inspected) {
-            Self::Sound { doubtful: with(State::Yellow).count() }
+        } else if steps.iter().any(is_inspected) {
+            Self::Sound { doubtful: with(State::Yellow) }
         } else {
-            Self::Nothing { needs_root: steps.clone().any(Finding::needs_root) }
+            Self::Nothing { needs_root: steps.iter().any(|step| step.needs_root()) }
         }
     }
 }

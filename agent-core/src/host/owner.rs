@@ -61,7 +61,7 @@ impl NetView {
         let segment = self.segment_of(ifindex);
         let on_segment = |index: u32| interface.loopback || self.segment_of(index) == segment;
         let others = self.interfaces.values().filter(|it| !it.loopback && on_segment(it.index));
-        let mut own = others.flat_map(|it| it.own_addresses());
+        let mut own = others.flat_map(Interface::own_addresses);
         let is_beside_own = own.any(|own| own != address && own.is_ipv4() == address.is_ipv4());
         Owner::of(net, is_beside_own)
     }

@@ -131,12 +131,12 @@ impl fmt::Display for Action {
             Self::RemoveOwnMac { ifindex } => write!(f, "remove the own MAC of interface {ifindex}"),
             Self::PutPeer { ifindex, mac } => write!(f, "put the peer {mac} on interface {ifindex}"),
             Self::RemovePeer { ifindex, mac } => write!(f, "remove the peer {mac} from interface {ifindex}"),
-            Self::PutEntry { key: VipKey { addr, ifindex, .. }, entry, .. } => {
+            Self::PutEntry { key: VipKey { addr, ifindex }, entry, .. } => {
                 let (role, mac) = (entry.role.name(), MacAddr(entry.mac));
                 write!(f, "make the entry of {addr} on interface {ifindex} {role}")?;
                 if mac.is_zero() { Ok(()) } else { write!(f, " at {mac}") }
             }
-            Self::RemoveEntry { key: VipKey { addr, ifindex, .. }, .. } => {
+            Self::RemoveEntry { key: VipKey { addr, ifindex }, .. } => {
                 write!(f, "remove the entry of {addr} from interface {ifindex}")
             }
             Self::AddBind { interface, vip } => write!(f, "bind {vip} to {interface}"),

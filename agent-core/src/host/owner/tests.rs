@@ -38,6 +38,7 @@ fn view(interfaces: &[(&str, &[&str])]) -> NetView {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "it is a table")]
 fn an_address_by_which_the_host_is_reached_is_its_own() {
     let lo: (&str, &[&str]) = ("lo", &[]);
     let lan: (&str, &[&str]) = ("eth0", &["192.0.2.22/24"]);

@@ -138,7 +138,7 @@ impl Log {
                         from = role(from),
                         to = role(to),
                         mac = mac.map(|mac| mac.to_string()),
-                        cause = why_changed(*cause, key.addr, agent),
+                        cause = %why_changed(*cause, key.addr, agent),
                         "a VIP's entry has changed"
                     );
                 }

@@ -135,9 +135,11 @@ fn the_state_is_shown_to_the_host_itself_alone() -> Result<()> {
 
     let elsewhere = SocketAddr::from((ip(2), 9647));
     for (who, host) in [("another host", &scene.client), ("the host by its other address", &scene.node)] {
-        let refused = http::get(host, elsewhere, "/debug/state")?;
-        assert_eq!(refused.status, 403, "{who}: {}", refused.body);
-        assert!(!refused.body.contains("192.0.2.10"), "{who}: {}", refused.body);
+        for page in ["/debug/state", "/debug/waiting"] {
+            let refused = http::get(host, elsewhere, page)?;
+            assert_eq!(refused.status, 403, "{who}: {}", refused.body);
+            assert!(!refused.body.contains("192.0.2.10"), "{who}: {}", refused.body);
+        }
         assert_eq!(http::get(host, elsewhere, "/readyz")?.status, 200, "{who}");
     }
     drop(agent);

@@ -47,7 +47,7 @@ fn steps(steps: &[Finding], screen: Screen) -> String {
 fn conclusion<'a>(
     broken: Option<&str>,
     remedy: Option<&str>,
-    steps: impl Iterator<Item = &'a Finding> + Clone,
+    steps: impl Iterator<Item = &'a Finding>,
     screen: Screen,
 ) -> String {
     match broken {
