@@ -37,11 +37,16 @@ pub struct Sample {
 }
 
 impl Prometheus {
-    /// Starts a Prometheus that scrapes `targets` as job `vipward`, and waits for a scrape of each.
+    /// Starts a Prometheus that scrapes `targets` as job `vipward` and has the alerts that ship, and waits
+    /// for a scrape of each.
     pub fn start(host: &Host, targets: &[SocketAddr]) -> Result<Self> {
         let directory = TempDir::with_prefix("vipward-prometheus-").context("failed to make a directory")?;
         let config = json!({
-            "global": {"scrape_interval": format!("{}ms", INTERVAL.as_millis())},
+            "global": {
+                "scrape_interval": format!("{}ms", INTERVAL.as_millis()),
+                "evaluation_interval": format!("{}ms", INTERVAL.as_millis()),
+            },
+            "rule_files": [tools::in_checkout("deploy/prometheus/rules.yaml")],
             "scrape_configs": [{
                 "job_name": "vipward",
                 "static_configs": [{"targets": targets.iter().map(ToString::to_string).collect::<Vec<_>>()}],

@@ -140,6 +140,10 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         story.notify("conflict");
         conflict(cluster)?;
         wait_until_holding(&prometheus, "VipwardConflict")?;
+        wait_for(PATIENCE, "the warning to fire", || {
+            let firing = "ALERTS{alertname=\"VipwardConflict\",severity=\"warning\",alertstate=\"firing\"}";
+            Ok((!prometheus.query(firing)?.is_empty()).then_some(()))
+        })?;
         story.notify("move");
         let (code, said) = cluster.vipward_move(VIP, &cluster.node_name(new))?;
         assert_eq!(code, Some(0), "{said}");
