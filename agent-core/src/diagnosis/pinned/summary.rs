@@ -62,21 +62,21 @@ impl Status {
         let count = |wanted| all.values().filter(|does| **does == wanted).count();
         let [answered, failed, waits, others] = [Does::Answer, Does::Fail, Does::Wait, Does::Not].map(count);
         let vips = if answered == 1 { "VIP" } else { "VIPs" };
-        let mut text = format!("{answered} {vips} answered");
+        let mut parts = vec![format!("{answered} {vips} answered")];
         for (number, what) in [(failed, "not answered"), (others, "of other hosts")] {
             if number > 0 {
-                text += &format!(", {number} {what}");
+                parts.push(format!("{number} {what}"));
             }
         }
         if waits > 0 {
-            text += &format!(", {waits} {}", if waits == 1 { "waits" } else { "wait" });
+            parts.push(format!("{waits} {}", if waits == 1 { "waits" } else { "wait" }));
         }
         let state = match (failed, waits) {
             (0, 0) => State::Green,
             (0, _) => State::Yellow,
             _ => State::Red,
         };
-        (state, text)
+        (state, parts.join(", "))
     }
 
     fn deadline_part(&self) -> (State, String) {

@@ -97,7 +97,9 @@ impl Table {
     /// Colours all cells of the last row.
     pub(crate) fn colour_last(&mut self, state: State) {
         if let Some(Row::Cells(cells)) = self.rows.last_mut() {
-            cells.iter_mut().for_each(|cell| cell.state = Some(state));
+            for cell in cells {
+                cell.state = Some(state);
+            }
         }
     }
 
@@ -157,7 +159,7 @@ pub(crate) fn paragraph(first: &str, text: &str, screen: Screen) -> String {
     };
     let blanks = " ".repeat(indent);
     let begins = std::iter::once(first).chain(std::iter::repeat(blanks.as_str()));
-    lines.iter().zip(begins).map(|(line, begin)| format!("{begin}{line}\n")).collect()
+    lines.iter().zip(begins).flat_map(|(line, begin)| [begin, line, "\n"]).collect()
 }
 
 pub(crate) fn yes(yes: bool) -> String {

@@ -1,5 +1,7 @@
 //! Explanations as text.
 
+use std::fmt::Write as _;
+
 use vipward_core::diagnosis::{
     explain::{Explanation, Outcome, ServiceExplanation},
     finding::{Finding, State},
@@ -13,7 +15,7 @@ use crate::shell::commands::{
 pub fn render_service(explanation: &ServiceExplanation, screen: Screen) -> String {
     let mut text = format!("{}\n\n{}", explanation.service, steps(&explanation.steps, screen));
     for address in &explanation.addresses {
-        text += &format!("\n{}\n\n{}", address.address, steps(&address.steps, screen));
+        let _ = write!(text, "\n{}\n\n{}", address.address, steps(&address.steps, screen));
     }
     let all = explanation.addresses.iter().flat_map(|address| &address.steps);
     let all = explanation.steps.iter().chain(all);

@@ -100,7 +100,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     let count = contents.rows.len();
     let top = screen.list.top_of(count, room);
     let shown = (top..count).take(room).flat_map(|row| contents.layout.row(&contents.vips, row));
-    let header = contents.layout.header(&contents.vips).iter().map(title).collect::<Vec<_>>();
+    let header = contents.layout.header(&contents.vips).iter().map(|line| title(line)).collect::<Vec<_>>();
     let list: Vec<_> = header.into_iter().chain(shown.map(|line| styled(&line))).collect();
     frame.render_widget(Text::from(contents.head), heading);
     frame.render_widget(Text::from(contents.interfaces), interfaces);
@@ -117,15 +117,15 @@ fn lines(table: &Table, width: u16) -> Vec<Line<'static>> {
     }
     let layout = table.layout(Some(width.into()));
     let rows = (0..table.len()).flat_map(|row| layout.row(table, row));
-    layout.header(table).iter().map(title).chain(rows.map(|line| styled(&line))).collect()
+    layout.header(table).iter().map(|line| title(line)).chain(rows.map(|line| styled(&line))).collect()
 }
 
-fn title(line: &tables::Line) -> Line<'static> {
+fn title(line: &[tables::Piece]) -> Line<'static> {
     styled(line).style(BOLD)
 }
 
 /// Returns a line of a table with the styles of its states.
-fn styled(line: &tables::Line) -> Line<'static> {
+fn styled(line: &[tables::Piece]) -> Line<'static> {
     let style = |state| match state {
         None | Some(State::Green) => Style::new(),
         Some(State::Yellow) => YELLOW,

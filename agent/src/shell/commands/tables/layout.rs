@@ -60,7 +60,7 @@ impl Layout {
             }
             bands.last_mut().expect("invariant: there is a first line").push(column);
         }
-        let placed = |(at, band): (usize, Vec<Bounds>)| widened(band, margin(at), width);
+        let placed = |(at, band): (usize, Vec<Bounds>)| widened(&band, margin(at), width);
         Self { bands: bands.into_iter().enumerate().map(placed).collect() }
     }
 
@@ -161,8 +161,8 @@ fn least_important(columns: &[Bounds]) -> Option<usize> {
 }
 
 /// Returns the columns of a line, with the room that is left given to free text.
-fn widened(band: Vec<Bounds>, margin: usize, width: usize) -> Vec<Placed> {
-    let mut left = width.saturating_sub(needed(margin, &band));
+fn widened(band: &[Bounds], margin: usize, width: usize) -> Vec<Placed> {
+    let mut left = width.saturating_sub(needed(margin, band));
     let mut placed: Vec<Placed> =
         band.iter().map(|column| Placed { column: column.column, width: column.least }).collect();
     loop {
