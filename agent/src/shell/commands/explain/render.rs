@@ -54,27 +54,19 @@ fn conclusion<'a>(
     colours: Colours,
 ) {
     text.push('\n');
-    match broken {
-        Some(link) => {
-            let _ = writeln!(text, "{}", colours.of(State::Red, &format!("The first broken step: {link}")));
-            let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
-        }
-        None => {
-            let last = match Outcome::of(steps) {
-                Outcome::Broken | Outcome::Sound { doubtful: 0 } => {
-                    "No inspected step is broken.\n".to_owned()
-                }
-                Outcome::Sound { doubtful } => {
-                    format!("No inspected step is broken; doubtful: {doubtful}.\n")
-                }
-                Outcome::Nothing { needs_root: false } => "No step could be inspected.\n".to_owned(),
-                Outcome::Nothing { needs_root: true } => {
-                    "No step could be inspected: run it as root (sudo).\n".to_owned()
-                }
-            };
-            text.push_str(&last);
-        }
+    if let Some(link) = broken {
+        let _ = writeln!(text, "{}", colours.of(State::Red, &format!("The first broken step: {link}")));
+        let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
+        return;
     }
+    let _ = match Outcome::of(steps) {
+        Outcome::Broken | Outcome::Sound { doubtful: 0 } => writeln!(text, "No inspected step is broken."),
+        Outcome::Sound { doubtful } => writeln!(text, "No inspected step is broken; doubtful: {doubtful}."),
+        Outcome::Nothing { needs_root: false } => writeln!(text, "No step could be inspected."),
+        Outcome::Nothing { needs_root: true } => {
+            writeln!(text, "No step could be inspected: run it as root (sudo).")
+        }
+    };
 }
 
 #[cfg(test)]
