@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, ensure};
 
 use self::many_hosts::ASKERS;
-use self::observed::{LIMIT, believed, is_conflict, shown};
+use self::observed::{LIMIT, believed, is_conflict, millis, shown};
 use super::{
     cluster,
     findings::{self, ManyHosts, Outage, Row},
@@ -204,11 +204,6 @@ fn many_hosts(narrator: &Narrator, stage: &Stage) -> Result<Vec<ManyHosts>> {
         many_hosts.push(ManyHosts { family, askers: ASKERS, by_program, by_kernel });
     }
     Ok(many_hosts)
-}
-
-/// Returns a duration in milliseconds.
-fn millis(duration: Duration) -> f64 {
-    1000.0 * duration.as_secs_f64()
 }
 
 /// Makes the rogue announce `address`.

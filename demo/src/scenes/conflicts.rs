@@ -7,10 +7,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use ipnet::Ipv4Net;
 
-use super::{
-    millis,
-    observed::{LIMIT, believed, is_conflict, shown},
-};
+use super::observed::{LIMIT, believed, is_conflict, millis, shown};
 use crate::{
     findings::{self, Belief, Claimed, Row},
     narrator::Narrator,

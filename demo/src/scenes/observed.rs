@@ -1,4 +1,4 @@
-//! Reads what a host believes and what the agent has logged.
+//! Reads what a host believes and what the agent has logged, and words for that.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -31,4 +31,9 @@ pub(super) fn shown(line: &LogLine) -> String {
         Some(format!(" {name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
     });
     format!("  {} {}{}", line.level(), line.message(), fields.collect::<String>())
+}
+
+/// Returns a duration in milliseconds.
+pub(super) fn millis(duration: Duration) -> f64 {
+    1000.0 * duration.as_secs_f64()
 }
