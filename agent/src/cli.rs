@@ -36,7 +36,7 @@ pub use self::{
     plane::{LogFormat, PinArgs, PlaneArgs},
     plugin::{CalledAs, complete},
     pools::{PoolsArgs, ReleaseArgs},
-    status::{RecordArgs, StatusArgs},
+    status::{ExtentArgs, RecordArgs, StatusArgs},
     uninstall::UninstallArgs,
     watch::{LinesArg, WatchArgs},
     who_has::WhoHasArgs,

@@ -3,7 +3,6 @@
 use std::{
     env,
     error::Error,
-    fmt::Display,
     io::{self, IsTerminal as _, Write},
     iter, panic,
     path::PathBuf,
@@ -17,20 +16,21 @@ use clap::FromArgMatches;
 use serde::Serialize;
 use vipward::{
     cli::{
-        AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, KubernetesArgs, LinesArg,
-        MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat, StatusArgs, Subject,
-        UninstallArgs, WatchArgs, WhoHasArgs, WireArgs, WireCommand, WireInitArgs, WireRotateArgs, complete,
+        AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, ExtentArgs,
+        KubernetesArgs, LinesArg, MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs,
+        ReportFormat, StatusArgs, Subject, UninstallArgs, WatchArgs, WhoHasArgs, WireArgs, WireCommand,
+        WireInitArgs, WireRotateArgs, complete,
     },
     shell::{
         agent::{self, RunError},
         commands::{
-            cluster_status::ClusterTables,
+            cluster_status,
             doctor::{self as examination, Report},
             explain,
             live::{self, Lines, Watching},
-            pool_tables::PoolTables,
-            status,
-            terminal::Colours,
+            pool_tables,
+            status::{self, Detail},
+            terminal::Screen,
             who_has::{self, render},
         },
         controller,
@@ -335,7 +335,7 @@ fn show_pools(args: &PoolsArgs) -> anyhow::Result<()> {
         })?;
     }
     let addresses = args.addresses || args.pool.is_some();
-    print_as(args.output, &list, &PoolTables { list: &list, addresses })
+    print_as(args.output, &list, |screen| pool_tables::render(&list, addresses, screen))
 }
 
 fn kubeconfig_at_home() -> Option<PathBuf> {
@@ -343,24 +343,33 @@ fn kubeconfig_at_home() -> Option<PathBuf> {
 }
 
 fn show_status(args: &StatusArgs, called: CalledAs) -> anyhow::Result<()> {
-    if args.cluster || called == CalledAs::Plugin && !args.node {
+    let ExtentArgs { brief, verbose } = args.extent;
+    if args.cluster || called == CalledAs::Plugin && !(args.node || brief || verbose) {
         return show_cluster(args);
     }
     let status = runtime()?.block_on(status::read_with_agent(&Pins::new(&args.pins.pin_dir)));
     let status = status.map_err(|error| on_a_node(called, error.into()))?;
-    print_as(args.output, &status, &status::render(&status))
+    if brief {
+        return show(&status::brief(&status));
+    }
+    let detail = if verbose { Detail::Verbose } else { Detail::Usual };
+    print_as(args.output, &status, |screen| status::render(&status, detail, screen))
 }
 
 fn show_cluster(args: &StatusArgs) -> anyhow::Result<()> {
     let RecordArgs { access, lease_namespace, look } = &args.records;
     let access = Access::of(access, kubeconfig_at_home);
     let overview = runtime()?.block_on(read_overview(&access, lease_namespace, *look))?;
-    print_as(args.output, &overview, &ClusterTables(&overview))
+    print_as(args.output, &overview, |screen| cluster_status::render(&overview, screen))
 }
 
-fn print_as(output: Output, report: &impl Serialize, tables: &impl Display) -> anyhow::Result<()> {
+fn print_as(
+    output: Output,
+    report: &impl Serialize,
+    tables: impl FnOnce(Screen) -> String,
+) -> anyhow::Result<()> {
     match output {
-        Output::Table => show(&tables.to_string()),
+        Output::Table => show(&tables(Screen::of_stdout())),
         Output::Json => show(&(serde_json::to_string_pretty(report)? + "\n")),
         Output::Yaml => show(&serde_saphyr::to_string(report)?),
     }
@@ -381,7 +390,7 @@ fn watch(args: &WatchArgs) -> anyhow::Result<()> {
 
 /// Examines the host. Reports on stderr if it waits long for a heartbeat.
 fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
-    let DoctorArgs { pins, interfaces, strict, checks, output } = args;
+    let DoctorArgs { pins, interfaces, strict, checks, all, output } = args;
     if checks {
         return show(&examination::described(&doctor::CHECKS)).map(|()| ExitCode::SUCCESS);
     }
@@ -401,8 +410,8 @@ fn doctor(args: DoctorArgs, called: CalledAs) -> anyhow::Result<ExitCode> {
     }
     let checks = doctor::examine(&facts);
     let passes = doctor::passes(&checks, strict);
-    let report = Report::new(checks, passes, Colours::of_stdout());
-    print_as(output, &report, &report)?;
+    let report = Report::new(checks, passes);
+    print_as(output, &report, |screen| report.text(all, screen))?;
     Ok(if passes { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) })
 }
 
@@ -425,7 +434,7 @@ async fn who_has(args: &WhoHasArgs) -> anyhow::Result<ExitCode> {
     })
     .await?;
     match args.output {
-        ReportFormat::Table => show(&render(&report, Colours::of_stdout()))?,
+        ReportFormat::Table => show(&render(&report, Screen::of_stdout()))?,
         ReportFormat::Json => show(&(serde_json::to_string_pretty(&report)? + "\n"))?,
     }
     Ok(match report.verdict {
@@ -450,17 +459,17 @@ async fn explain_subject(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         pin_dir: args.pins.pin_dir.clone(),
     };
     let progress = |what: &str| eprintln!("{}", Legible(what));
-    let colours = Colours::of_stdout();
+    let screen = Screen::of_stdout();
     let (text, json, broken) = match &args.subject {
         Subject::Address(address) => {
             let explanation = explain(&explain::gather(&options, *address, progress).await?);
-            let text = explain::render(&explanation, colours);
+            let text = explain::render(&explanation, screen);
             (text, serde_json::to_string_pretty(&explanation)?, explanation.broken)
         }
         Subject::Service(service) => {
             let (facts, addresses) = explain::gather_service(&options, service, progress).await?;
             let explanation = explain_service(&facts, &addresses);
-            let text = explain::render_service(&explanation, colours);
+            let text = explain::render_service(&explanation, screen);
             (text, serde_json::to_string_pretty(&explanation)?, explanation.broken)
         }
     };

@@ -19,7 +19,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-pub use self::described::{CHECKS, Check};
+pub use self::described::{CHECKS, Check, subjects};
 pub use self::facts::{
     Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir, Process,
     TcProgram, WireReport, Wireless,

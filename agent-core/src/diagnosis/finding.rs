@@ -5,6 +5,9 @@ use serde::Serialize;
 
 use super::fact::{Cause, Unread};
 
+/// The remedy for what other users may not read.
+const AS_ROOT: &str = "run it as root (sudo)";
+
 /// The state of a subject.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -79,8 +82,13 @@ impl Finding {
 
     /// Returns the finding about a fact that was not read.
     pub(super) fn unknown(subject: &'static str, unread: &Unread) -> Self {
-        let remedy = (unread.cause == Cause::Denied).then(|| "run it as root (sudo)".to_owned());
+        let remedy = (unread.cause == Cause::Denied).then(|| AS_ROOT.to_owned());
         Self::new(subject, State::Unknown, unread.reason.clone(), remedy)
+    }
+
+    /// Returns true if root could read the fact.
+    pub fn needs_root(&self) -> bool {
+        self.remedy.as_deref() == Some(AS_ROOT)
     }
 
     pub(super) fn not_applicable(subject: &'static str, why: impl Into<String>) -> Self {

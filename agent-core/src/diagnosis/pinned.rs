@@ -5,6 +5,7 @@
 
 mod sample;
 mod status;
+mod summary;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -1,7 +1,9 @@
 //! The difference between answering and silent VIPs, with the reason for the silence.
 
+use std::net::IpAddr;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Serialize, Serializer};
 use vipward_common::{DeadlineState, Proof, Role, VipFault};
 
 use crate::{base::schema, host::net::InterfaceFault};
@@ -27,6 +29,19 @@ pub enum Silence {
     Interface(InterfaceFault),
     /// A peer answers for the VIP too. The program answers all the same.
     Doubled,
+}
+
+/// A VIP that this host would hold, and whose address is in use.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Waiting {
+    /// The VIP.
+    pub address: IpAddr,
+    /// The interface where it waits.
+    pub interface: String,
+    /// Who has it: another host, or this host itself.
+    pub because: String,
+    /// The MAC that has it, or `null` when it is not known.
+    pub mac: Option<String>,
 }
 
 /// The proof that a VIP is answered, for users.

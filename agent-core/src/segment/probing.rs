@@ -293,6 +293,11 @@ impl Prober {
         self.asked.get(key).is_some_and(|asked| asked.conflicts > 0)
     }
 
+    /// Returns the MAC that was found to use an address, while the address rests.
+    pub fn user_of(&self, key: &VipKey) -> Option<MacAddr> {
+        self.asked.get(key).filter(|asked| asked.conflicts > 0)?.rests
+    }
+
     pub fn undecided(&self) -> usize {
         self.new + self.queue.len()
     }

@@ -22,6 +22,9 @@ pub struct DoctorArgs {
     /// attached to, and those that an agent would attach to.
     #[arg(long = "interface", value_name = "GLOB")]
     pub interfaces: Vec<InterfacePattern>,
+    /// Show also the checks that are green or do not apply. JSON and YAML always have them.
+    #[arg(long)]
+    pub all: bool,
     /// Fail also when something is yellow or unknown.
     #[arg(long)]
     pub strict: bool,

@@ -17,10 +17,23 @@ pub struct StatusArgs {
     #[arg(long, conflicts_with = "cluster")]
     pub node: bool,
     #[command(flatten)]
+    pub extent: ExtentArgs,
+    #[command(flatten)]
     pub records: RecordArgs,
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     pub output: Output,
+}
+
+/// How much of this node's state is shown.
+#[derive(Args, Debug)]
+pub struct ExtentArgs {
+    /// Print a line for each VIP of this node, for scripts: address, interface, role, answers, MAC.
+    #[arg(short, long, conflicts_with_all = ["cluster", "output", "verbose"])]
+    pub brief: bool,
+    /// Show also the counters that are zero.
+    #[arg(short, long, conflicts_with = "cluster")]
+    pub verbose: bool,
 }
 
 /// The access to the cluster's objects, and the time to watch them.

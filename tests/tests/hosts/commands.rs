@@ -9,7 +9,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 use vipward_tests::{
-    agent::{Agent, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, VIP, ip},
+    agent::{Agent, Bpffs, HOLDS_ONE, NODE, Node, PATIENCE, ROGUE, Scene, VIP, ip, net},
     kit::{output_of, wait_until},
     lan::Host,
 };
@@ -131,6 +131,17 @@ fn status_says_the_same_as_a_table_as_json_and_as_yaml_with_and_without_an_agent
             assert!(parts.iter().all(|part| line.contains(part)), "{parts:?} in: {line}");
         }
 
+        let brief = printed(&node, &["status", "-b"])?;
+        let expected =
+            "192.0.2.1 eth0 foreign no 02:00:00:00:00:01\n192.0.2.10 eth0 held yes 02:00:00:00:00:02\n";
+        assert_eq!(brief, expected);
+        let summary = table.lines().next().unwrap_or_default();
+        let well = "1 VIP answered, 1 of other hosts; lease deadline valid; no conflict";
+        let without = "; no agent reports which VIPs wait";
+        assert_eq!(summary, if running { well.to_owned() } else { format!("{well}{without}") });
+        assert!(!table.contains("claim_conflict"), "a counter that is zero in: {table}");
+        assert!(printed(&node, &["status", "-v"])?.contains(" claim_conflict  "));
+
         let yaml = printed(&node, &["status", "--output", "yaml"])?;
         for (key, value) in held.as_object().context("a VIP is no object")? {
             let value = value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned);
@@ -152,6 +163,30 @@ fn status_of_nothing_says_so() -> Result<()> {
         assert!(said.contains(&format!("nothing is pinned under {}", pin_dir.display())), "{said}");
         assert!(said.contains("--pin-dir") && output.stdout.is_empty(), "{said}");
     }
+    Ok(())
+}
+
+#[test]
+fn vips_that_wait_are_in_the_status_with_the_mac_that_has_them() -> Result<()> {
+    let scene = Scene::new("waiting")?;
+    scene.rogue.add_address("eth0", net(11))?;
+    let yaml = "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}, {address: 192.0.2.2}]\n";
+    let agent = scene.agent(yaml)?;
+    let brief = || {
+        let mut status = agent.vipward("status")?;
+        status.arg("--brief");
+        output_of(status)
+    };
+    let expected = format!(
+        "192.0.2.2 eth0 waiting no {NODE}\n192.0.2.10 eth0 held yes {NODE}\n192.0.2.11 eth0 waiting no {ROGUE}\n"
+    );
+    wait_until(PATIENCE, "one VIP to be held and two to wait", || Ok(brief()? == expected))
+        .with_context(|| brief().unwrap_or_default())?;
+    let table = output_of(agent.vipward("status")?)?;
+    assert!(table.starts_with("1 VIP answered, 2 wait; lease deadline valid; no conflict\n"), "{table}");
+    let row = |vip: &str| table.lines().find(|line| line.trim_start().starts_with(vip)).unwrap_or_default();
+    assert!(row("192.0.2.2 ").contains("no: this host has it as 192.0.2.2/24 on eth0"), "{table}");
+    assert!(row("192.0.2.11 ").contains("no: another host has it"), "{table}");
     Ok(())
 }
 

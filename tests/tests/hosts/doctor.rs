@@ -92,7 +92,9 @@ fn the_table_says_what_json_says_and_is_plain_in_a_pipe() -> Result<()> {
     let is_proven = || Ok(node.agent.status()?["interfaces"][0]["proof"] == "proven");
     wait_until(PATIENCE, "the segment to be proven", is_proven)?;
     let report = doctor(&node, &[])?;
-    let table = output_of(node.agent.vipward("doctor")?)?;
+    let mut all = node.agent.vipward("doctor")?;
+    all.arg("--all");
+    let table = output_of(all)?;
     assert!(!table.contains('\x1b'), "{table}");
     for row in &report.rows {
         let (check, interface) = (row.text("subject"), row.text("interface"));
@@ -107,6 +109,10 @@ fn the_table_says_what_json_says_and_is_plain_in_a_pipe() -> Result<()> {
     }
     let counts = table.lines().last().context("the table is empty")?;
     assert!(counts.starts_with("0 red, "), "{counts}");
+
+    // By default, what is well is only counted.
+    let short = output_of(node.agent.vipward("doctor")?)?;
+    assert!(short.contains(counts) && !short.contains(" green  "), "{short}");
     Ok(())
 }
 
@@ -146,7 +152,13 @@ fn a_host_that_claims_a_vip_is_named() -> Result<()> {
     wait_until(PATIENCE, "the claim to be counted", || Ok(counter(&node.agent, "claim_conflict")? > 0))?;
     let claims = format!("{ROGUE} ");
     let who_has = format!("vipward who-has {VIP}");
-    doctor(&node, &[])?.assert("unknown-hosts", None, YELLOW, &[&claims, "claims 192.0.2.10"], &[&who_has]);
+    let found = [&*claims, "claims 192.0.2.10", "192.0.2.10 is held here, and the claims go on"];
+    doctor(&node, &[])?.assert("unknown-hosts", None, RED, &found, &[&who_has]);
+    let summary = output_of(node.agent.vipward("status")?)?;
+    assert!(
+        summary.starts_with("1 VIP answered; lease deadline valid; conflict about 192.0.2.10\n"),
+        "{summary}"
+    );
     Ok(())
 }
 

@@ -262,8 +262,8 @@ fn without_agent_and_cluster_the_segment_is_probed_all_the_same() -> Result<()> 
     let text = String::from_utf8_lossy(&printed.stdout);
     for part in [
         "192.0.2.99",
-        " unknown   cluster",
-        "red       segment",
+        " unknown  cluster",
+        "red      segment",
         "The first broken step: segment",
         "What to do:",
     ] {

@@ -159,15 +159,21 @@ fn what_cannot_be_watched_is_reported() -> Result<()> {
 struct Screen {
     process: Process,
     directory: TempDir,
+    columns: usize,
 }
 
 impl Screen {
     fn start(node: &Node) -> Result<Self> {
+        Self::start_on(node, 120, "watch", "--interval 100ms")
+    }
+
+    /// Starts a subcommand on a terminal with so many columns.
+    fn start_on(node: &Node, columns: usize, subcommand: &str, further: &str) -> Result<Self> {
         let directory = TempDir::new()?;
-        let watch = node.agent.vipward("watch")?;
+        let watch = node.agent.vipward(subcommand)?;
         let arguments: Vec<_> = watch.get_args().map(|argument| argument.to_string_lossy()).collect();
         let shell = format!(
-            "stty rows 30 cols 120; echo $$ > {}; exec {} {} --interval 100ms",
+            "stty rows 30 cols {columns}; echo $$ > {}; exec {} {} {further}",
             Self::pid_file(&directory).display(),
             watch.get_program().to_string_lossy(),
             arguments.join(" ")
@@ -184,7 +190,7 @@ impl Screen {
         ]);
         script.arg(&keys).env("TERM", "xterm").env("SHELL", "/bin/sh");
         let process = Process::spawn(script, &SpawnOptions::default())?;
-        Ok(Self { process, directory })
+        Ok(Self { process, directory, columns })
     }
 
     fn pid_file(directory: &TempDir) -> std::path::PathBuf {
@@ -201,9 +207,9 @@ impl Screen {
         wait_until(PATIENCE, &format!("{text:?} on the screen"), || {
             let written = self.process.stdout();
             ensure!(!written.contains("error:"), "it failed: {written}");
-            Ok(grid::shown(&written).contains(text))
+            Ok(grid::shown(&written, self.columns).contains(text))
         })
-        .with_context(|| grid::shown(&self.process.stdout()))
+        .with_context(|| grid::shown(&self.process.stdout(), self.columns))
     }
 
     fn pid(&self) -> Result<Pid> {
@@ -249,4 +255,49 @@ fn a_signal_and_ctrl_c_leave_the_terminal_as_it_was() -> Result<()> {
     screen.wait_until_drawn("192.0.2.10")?;
     screen.press("\x03")?;
     screen.assert_left()
+}
+
+#[test]
+fn at_eighty_columns_each_address_and_mac_is_whole() -> Result<()> {
+    const COLUMNS: usize = 80;
+    let vip = "2001:db8::1111:2222:3333:4444";
+    let yaml = format!(
+        "interfaces: [eth0]\nvips: [{{address: '{vip}', mac: '02:00:00:00:00:09', interface: eth0}}, {{address: {VIP}}}]\n"
+    );
+    let node = Node::start("narrow", &yaml)?;
+    node.wait_until_answered(VIP, NODE)?;
+    let (_rogue, wire) = rogue(&node)?;
+    wire.send(&Arp::gratuitous_request(ROGUE, VIP, Mac::BROADCAST).to_bytes())?;
+    let macs = [NODE.to_string(), ROGUE.to_string(), "02:00:00:00:00:09".to_owned()];
+    let whole = [vip.to_owned(), VIP.to_string()].into_iter().chain(macs);
+    let whole: Vec<String> = whole.collect();
+
+    let mut screen = Screen::start_on(&node, COLUMNS, "watch", "--interval 100ms")?;
+    for word in whole.iter().map(String::as_str).chain(["ANSWERING", "conflict"]) {
+        screen.wait_until_drawn(word)?;
+    }
+    screen.press("q")?;
+    screen.assert_left()?;
+
+    for (subcommand, further, expected) in
+        [("status", "", &whole[..]), ("doctor", "--all", &[VIP.to_string(), ROGUE.to_string()])]
+    {
+        let mut screen = Screen::start_on(&node, COLUMNS, subcommand, further)?;
+        screen.process.wait(PATIENCE)?;
+        let text = screen.process.stdout();
+        let plain: String = text
+            .split('\x1b')
+            .enumerate()
+            .map(|(at, part)| if at == 0 { part } else { part.split_once('m').map_or("", |(_, rest)| rest) })
+            .collect();
+        for line in plain.lines() {
+            ensure!(line.trim_end().chars().count() <= COLUMNS, "{subcommand}: {line:?} in:\n{plain}");
+        }
+        for word in expected {
+            let has_it = plain.split([' ', '\n', '\r', ';', ',', '(']).any(|part| part == word);
+            ensure!(has_it, "{subcommand}: {word} in:\n{plain}");
+        }
+        ensure!(text.contains("\x1b["), "{subcommand} has no colours on a terminal");
+    }
+    Ok(())
 }

@@ -14,6 +14,7 @@ use super::{
 };
 use crate::{
     host::{
+        answering::Waiting,
         net::{Interface, NetView},
         placement::{Desired, DesiredEntry, Obstacle},
         plan::{self, Observed},
@@ -105,6 +106,25 @@ impl Segment {
             Some(Obstacle::OwnAddress { vip: key.addr, net, interface: interface.name.clone() })
         };
         self.held_back.iter().filter_map(obstacle).collect()
+    }
+
+    /// Returns the VIPs that wait because their addresses are in use, with the host that has them.
+    pub fn waiting(&self, view: &NetView) -> Vec<Waiting> {
+        let own = OwnAddresses::of(view);
+        let waiting = |key: &VipKey| {
+            let (because, mac) = if let Some((interface, net)) = own.on_segment_of(key).next() {
+                (format!("this host has it as {net} on {}", interface.name), Some(interface.mac))
+            } else if self.prober.is_in_use(key) {
+                let conflict = self.conflicts.about(key).and_then(|conflict| conflict.offenders.first());
+                let known = conflict.map(|offender| offender.mac);
+                ("another host has it".to_owned(), self.prober.user_of(key).or(known))
+            } else {
+                return None;
+            };
+            let (address, interface) = (key.addr, view.name_of(key.ifindex));
+            Some(Waiting { address, interface, because, mac: mac.map(|mac| mac.to_string()) })
+        };
+        self.held_back.iter().filter_map(waiting).collect()
     }
 
     pub fn held_back(&self) -> impl Iterator<Item = IpAddr> {

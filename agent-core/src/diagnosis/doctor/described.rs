@@ -7,6 +7,8 @@ use super::lease_deadline::LEASE_DEADLINE;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Check {
     pub name: &'static str,
+    /// The subject of this check and of those after it. None if it is that of the check before.
+    subject: Option<&'static str>,
     pub reads: &'static str,
     /// None if the check is never yellow.
     pub yellow: Option<&'static str>,
@@ -18,7 +20,11 @@ pub struct Check {
 
 impl Check {
     const fn of(name: &'static str, reads: &'static str) -> Self {
-        Self { name, reads, yellow: None, red: None, note: None }
+        Self { name, subject: None, reads, yellow: None, red: None, note: None }
+    }
+
+    const fn begins(self, subject: &'static str) -> Self {
+        Self { subject: Some(subject), ..self }
     }
 
     const fn yellow(self, when: &'static str) -> Self {
@@ -34,10 +40,24 @@ impl Check {
     }
 }
 
+/// Returns the names of the checks by their subjects, in the order of the report.
+pub fn subjects() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut subjects: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
+    for check in CHECKS {
+        if let Some(subject) = check.subject {
+            subjects.push((subject, Vec::new()));
+        }
+        if let Some((_, names)) = subjects.last_mut() {
+            names.push(check.name);
+        }
+    }
+    subjects
+}
+
 /// Every check, in the order of the report.
 pub const CHECKS: [Check; 37] = [
     Check::of("kernel", "the release of the kernel").red("it lacks something that the program needs; Linux 5.12 \
-        has all"),
+        has all").begins("host"),
     Check::of("btf", "/sys/kernel/btf/vmlinux").red("it is missing"),
     Check::of(
         "capabilities",
@@ -53,6 +73,7 @@ pub const CHECKS: [Check; 37] = [
     Check::of("clock-source", "the kernel's current clock source")
         .yellow("slow to read: acpi_pm, hpet, jiffies, pit or refined-jiffies"),
     Check::of("bpffs", "the pin directory's file system, owner and mode")
+        .begins("agent and pins")
         .yellow("another user owns it, and no agent runs")
         .red("it is not on a bpffs, or others than its owner may write it"),
     Check::of("agent", "whether an agent uses the pin directory").yellow("no agent does"),
@@ -93,6 +114,7 @@ pub const CHECKS: [Check; 37] = [
          --wire off, without an agent, and to the VIPs of a file",
     ),
     Check::of("link", "the interface, its carrier and its driver")
+        .begins("interfaces")
         .red("it is down, without carrier or missing; or no interface could have VIPs"),
     Check::of("wireless", "whether the interface is wireless, and promiscuous")
         .yellow("it is wireless and not promiscuous: much firmware drops requests for VIPs"),
@@ -141,7 +163,9 @@ pub const CHECKS: [Check; 37] = [
         "drop_unsolicited_na is set, and the host keeps the former holder's MAC; or accept_dad is 2, which may \
          switch IPv6 off",
     ),
-    Check::of("kube-proxy", "whether kube-proxy runs, and whether in IPVS mode").note("never yellow or red"),
+    Check::of("kube-proxy", "whether kube-proxy runs, and whether in IPVS mode")
+        .begins("addresses")
+        .note("never yellow or red"),
     Check::of("bound-elsewhere", "the host's addresses that are VIPs")
         .yellow(
             "an address here is a VIP of another node (on kube-ipvs0, that is right), or one that Vipward \
@@ -161,9 +185,10 @@ pub const CHECKS: [Check; 37] = [
         "it is strict (1), and other interfaces have addresses: requests of clients behind those are dropped",
     ),
     Check::of("neighbour-table", "the entries and limits of the kernel's IPv4 neighbour table")
+        .begins("surroundings")
         .yellow("75 % full, or full at some time since boot, or its limit is below the kernel's default of 1,024")
         .red("95 % full")
-        .note("the limits are the whole machine's, and unknown outside of the first network namespace"),
+        .note("does not apply outside of the first network namespace, which alone shows the limits"),
     Check::of(
         "other-vip-software",
         "the processes of this network namespace: keepalived, kube-vip, a speaker of MetalLB or OpenELB, ucarp, \
@@ -175,6 +200,7 @@ pub const CHECKS: [Check; 37] = [
         .red("a peer has claimed one in the last 7 seconds, so that two hosts answer"),
     Check::of("unknown-hosts", "the program's records of claims on VIPs by unknown hosts")
         .yellow("an unknown host has claimed a VIP in the last 5 minutes")
+        .red("it has claimed one that this node holds in the last 10 seconds")
         .note(
             "a host that claims several may be a node without an agent, with kube-proxy in IPVS mode and without \
              strictARP",

@@ -7,19 +7,21 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{EventKind, MacAddr, Offender, OffenderKey};
+use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, Role, VipKey};
 
 use super::{
     check::{absent, known, list, pinned},
     facts::{Facts, Process},
 };
-use crate::diagnosis::finding::Finding;
+use crate::diagnosis::{fact::Fact, finding::Finding, pinned::Contents};
 
 /// The kernel's default of `gc_thresh3`.
 const DEFAULT_LIMIT: u32 = 1_024;
 /// Percentage from which the table counts as nearly full.
 const NEARLY_FULL: u64 = 75;
 const FULL: u64 = 95;
+/// Age up to which a claim of another host counts as a present one. While a conflict goes on, hosts claim more often.
+const PRESENT: Duration = Duration::from_secs(10);
 /// Age from which a claim of another host counts as over.
 const LONG_AGO: Duration = Duration::from_mins(5);
 /// Programs that hold virtual addresses, by the names of their processes.
@@ -40,6 +42,11 @@ pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
 /// Checks the neighbour table. Vipward answers without it, but the traffic that follows needs it.
 fn neighbour_table(facts: &Facts) -> Finding {
     const NAME: &str = "neighbour-table";
+    if let Fact::Unread(why) = &facts.neighbours
+        && why.is_skipped()
+    {
+        return Finding::not_applicable(NAME, &why.reason);
+    }
     known(NAME, facts.neighbours.as_ref(), |table| {
         let [_, soft, hard] = table.limits;
         let found = format!("{} entries, limits {soft} and {hard} (gc_thresh2, gc_thresh3)", table.entries);
@@ -122,16 +129,22 @@ fn doubled(facts: &Facts) -> Finding {
 fn unknown_hosts(facts: &Facts) -> Finding {
     const NAME: &str = "unknown-hosts";
     pinned(NAME, facts, |contents| {
-        known(NAME, facts.offenders.as_ref(), |offenders| claimed(NAME, contents.now_ns, offenders))
+        known(NAME, facts.offenders.as_ref(), |offenders| claimed(NAME, contents, offenders))
     })
 }
 
-fn claimed(name: &'static str, now_ns: u64, offenders: &BTreeMap<OffenderKey, Offender>) -> Finding {
+fn claimed(name: &'static str, contents: &Contents, offenders: &BTreeMap<OffenderKey, Offender>) -> Finding {
+    let held: BTreeSet<VipKey> =
+        contents.entries.iter().filter(|it| it.role == Role::Held).map(|it| it.key).collect();
     let mut claimed: BTreeMap<MacAddr, BTreeSet<IpAddr>> = BTreeMap::new();
+    let mut disputed = BTreeSet::new();
     for (key, offender) in offenders {
-        let age = Duration::from_nanos(now_ns.saturating_sub(offender.last_ns));
+        let age = contents.passed(offender.last_ns);
         if offender.kind == EventKind::Conflict && age < LONG_AGO {
             claimed.entry(key.mac).or_default().insert(key.vip.addr);
+            if age < PRESENT && held.contains(&key.vip) {
+                disputed.insert(key.vip.addr);
+            }
         }
     }
     let Some((mac, vips)) = claimed.iter().max_by_key(|(_, vips)| vips.len()) else {
@@ -149,5 +162,9 @@ fn claimed(name: &'static str, now_ns: u64, offenders: &BTreeMap<OffenderKey, Of
              ipvs.strictARP: true in kube-proxy's configuration, or run the agent there; else {remedy}"
         );
     }
-    Finding::yellow(name, list(&found), remedy)
+    if disputed.is_empty() {
+        return Finding::yellow(name, list(&found), remedy);
+    }
+    let found = format!("{}; {} is held here, and the claims go on", list(&found), list(&disputed));
+    Finding::red(name, found, remedy)
 }

@@ -53,9 +53,7 @@ impl Row<'_> {
     /// Returns true if an operator should see the VIP first. The reasons are a
     /// conflict that goes on, silence, or a yield.
     pub fn is_troubled(&self) -> bool {
-        self.rates.is_some_and(|rates| !rates.conflicts.is_none())
-            || self.vip.part.silent_because().is_some()
-            || self.vip.yielded
+        self.rates.is_some_and(|rates| !rates.conflicts.is_none()) || self.vip.is_in_trouble()
     }
 
     /// Returns true if the row contains every word of the filter.

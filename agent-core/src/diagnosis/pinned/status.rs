@@ -10,7 +10,7 @@ use super::{Entry, State, Wire, WireReceived};
 use crate::{
     base::{schema, time::Monotonic},
     host::{
-        answering::{Answering, Part, PartKeys, Silence, answering},
+        answering::{Answering, Part, PartKeys, Silence, Waiting, answering},
         attaching::Mode,
     },
 };
@@ -31,6 +31,9 @@ pub struct Status {
     pub interfaces: Vec<InterfaceStatus>,
     /// The entries, as the program sees them now.
     pub vips: Vec<VipStatus>,
+    /// The VIPs that wait, since their addresses are in use, or `null` when no agent reports them: the maps
+    /// do not have them.
+    pub waiting: Option<Vec<Waiting>>,
     /// Hosts that may take a VIP over.
     pub peers: Vec<PeerStatus>,
     /// Hosts that claimed a VIP or were about to, the latest first
@@ -229,6 +232,7 @@ impl Status {
             max_vips: contents.max_vips,
             interfaces: state.segments().into_iter().filter_map(|ifindex| state.interface(ifindex)).collect(),
             vips: contents.entries.iter().map(|entry| state.vip(entry, offenders)).collect(),
+            waiting: None,
             peers: contents.peers.iter().map(peer).collect(),
             offenders: latest.into_iter().map(|(key, offender)| state.offender(key, offender)).collect(),
             counters: Outcome::ALL.iter().map(|outcome| (outcome.name(), frames.get(*outcome))).collect(),

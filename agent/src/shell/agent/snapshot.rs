@@ -33,6 +33,9 @@ impl EventLoop {
             Question::Live(answer) => drop(answer.send(vec![self.heartbeat_check(now)])),
             Question::Look(answer) => drop(answer.send(self.snapshot(now))),
             Question::Wire(answer) => drop(answer.send(self.wire(now))),
+            Question::Waiting(answer) => {
+                drop(answer.send(self.agent.segment().waiting(self.agent.view())));
+            }
             Question::State(answer) => drop(answer.send(self.state(now))),
         }
     }

@@ -1,40 +1,48 @@
 //! The tables of `vipward pools`.
 
-use std::fmt;
-
 use vipward_core::pools::{AddressRow, Family, FamilyRow, PoolList, PoolRow};
 
-use super::tables::{or_dash, print, table, yes};
+use super::{
+    tables::{Need, Table, or_dash, yes},
+    terminal::Screen,
+};
 
-pub struct PoolTables<'a> {
-    pub list: &'a PoolList,
-    /// True if the reserved addresses are listed too.
-    pub addresses: bool,
-}
-
-impl fmt::Display for PoolTables<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let PoolList { pools, addresses } = self.list;
-        let mut pool_table =
-            table(&["POOL", "FAMILY", "USED", "KEPT", "FREE", "TOTAL", "AUTO", "READY", "ADDRESSES"]);
-        for row in pools {
-            let none = FamilyRow::default();
-            let families = if row.families.is_empty() { &[none][..] } else { &row.families };
-            for family in families {
-                pool_table.add_row(pool_cells(row, family));
-            }
+/// Returns the pools, and with `with_addresses` the reserved addresses.
+pub fn render(list: &PoolList, with_addresses: bool, screen: Screen) -> String {
+    let PoolList { pools, addresses } = list;
+    let mut pool_table = Table::new([
+        ("POOL", Need::Always),
+        ("FAMILY", Need::Always),
+        ("USED", Need::Room(1)),
+        ("KEPT", Need::Room(2)),
+        ("FREE", Need::Always),
+        ("TOTAL", Need::Room(3)),
+        ("AUTO", Need::Room(4)),
+        ("READY", Need::Text),
+        ("ADDRESSES", Need::Text),
+    ]);
+    for row in pools {
+        let none = FamilyRow::default();
+        let families = if row.families.is_empty() { &[none][..] } else { &row.families };
+        for family in families {
+            pool_table.add_row(pool_cells(row, family));
         }
-        print(f, &pool_table)?;
-        if self.addresses {
-            let mut address_table = table(&["ADDRESS", "SERVICE", "POOL", "STATE"]);
-            for row in addresses {
-                address_table.add_row(address_cells(row));
-            }
-            writeln!(f)?;
-            print(f, &address_table)?;
-        }
-        Ok(())
     }
+    let mut text = pool_table.text(screen);
+    if with_addresses {
+        let mut address_table = Table::new([
+            ("ADDRESS", Need::Always),
+            ("SERVICE", Need::Always),
+            ("POOL", Need::Always),
+            ("STATE", Need::Text),
+        ]);
+        for row in addresses {
+            address_table.add_row(address_cells(row));
+        }
+        text += "\n";
+        text += &address_table.text(screen);
+    }
+    text
 }
 
 fn pool_cells(row: &PoolRow, numbers: &FamilyRow) -> [String; 9] {
@@ -116,7 +124,7 @@ mod tests {
                 address(99, None, false, None, false),
             ],
         };
-        let said = PoolTables { list: &list, addresses: true }.to_string();
+        let said = render(&list, true, Screen::PIPE);
         let words: Vec<String> =
             said.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
         assert_eq!(
@@ -135,7 +143,7 @@ mod tests {
                 "192.0.2.99 apps/web - in use",
             ]
         );
-        let short = PoolTables { list: &list, addresses: false }.to_string();
+        let short = render(&list, false, Screen::PIPE);
         assert!(said.starts_with(&short) && short.lines().count() == 4);
     }
 }

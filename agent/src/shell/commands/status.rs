@@ -4,9 +4,9 @@ mod table;
 
 use vipward_core::diagnosis::{doctor::WireReport, fact::Fact, pinned::Status};
 
-pub use self::table::render;
+pub use self::table::{Detail, brief, render};
 use crate::shell::{
-    endpoints::wire_report,
+    endpoints::{waiting, wire_report},
     kernel::{
         bpf::Pins,
         status::{StatusError, read},
@@ -20,6 +20,9 @@ pub async fn read_with_agent(pins: &Pins) -> Result<Status, StatusError> {
         && let Fact::Read(WireReport { view: Some(view), .. }) = wire_report(pins.dir())
     {
         wire.scale = Some(view.scale);
+    }
+    if let Fact::Read(waiting) = waiting(pins.dir()) {
+        status.waiting = Some(waiting);
     }
     Ok(status)
 }

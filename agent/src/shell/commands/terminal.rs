@@ -1,4 +1,4 @@
-//! The capabilities of stdout: a terminal that wants colours, or not.
+//! The capabilities of stdout: a terminal that wants colours, and its width.
 
 use std::{
     env,
@@ -18,18 +18,44 @@ impl Colours {
 
     /// Returns the choice for stdout: colours only on a terminal, and not
     /// with `NO_COLOR` (<https://no-color.org>).
-    pub fn of_stdout() -> Self {
+    fn of_stdout() -> Self {
         Self(stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
-    /// Returns `text` in the colour of `state`.
+    /// Returns `text` in the colour of `state`. Each can be read on a dark and on a light background.
     pub fn of(self, state: State, text: &str) -> String {
         let code = match state {
-            State::Green => "1;32",
-            State::Yellow | State::Unknown => "1;33",
+            State::Green => "32",
+            // Yellow letters cannot be read on white.
+            State::Yellow => "30;43",
+            State::Unknown => "1",
             State::Red => "1;31",
             State::NotApplicable => "2",
         };
         if self.0 { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// The form of a text on stdout.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Screen {
+    pub colours: Colours,
+    /// The cells of a line. None in a pipe: there, lines are as long as they are.
+    pub width: Option<usize>,
+}
+
+impl Screen {
+    #[cfg(test)]
+    pub const PIPE: Self = Self { colours: Colours::NONE, width: None };
+
+    /// Returns the form for stdout. `COLUMNS` sets the width, also in a pipe.
+    pub fn of_stdout() -> Self {
+        let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+        let terminal = || {
+            let size = ratatui::crossterm::terminal::size().ok().filter(|_| stdout().is_terminal());
+            size.map(|(columns, _)| usize::from(columns))
+        };
+        let width = columns.or_else(terminal).filter(|width| *width > 0);
+        Self { colours: Colours::of_stdout(), width }
     }
 }

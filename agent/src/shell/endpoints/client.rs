@@ -7,9 +7,13 @@ use std::{
     time::Duration,
 };
 
-use vipward_core::diagnosis::{
-    doctor::{Agent, WireReport},
-    fact::{Fact, Unread},
+use serde::de::DeserializeOwned;
+use vipward_core::{
+    diagnosis::{
+        doctor::{Agent, WireReport},
+        fact::{Fact, Unread},
+    },
+    host::answering::Waiting,
 };
 
 use crate::{
@@ -19,6 +23,8 @@ use crate::{
 
 /// The endpoint of the failure detector.
 pub(super) const WIRE: &str = "/debug/wire";
+/// The endpoint of the VIPs that wait.
+pub(super) const WAITING: &str = "/debug/waiting";
 /// The time that the agent has to answer: its event loop has 2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest answer that is read.
@@ -29,21 +35,30 @@ pub(crate) fn wire_report(dir: &Path) -> Fact<WireReport> {
     fact(preflight::user_of(dir)).and_then(wire)
 }
 
+/// Returns the VIPs that wait, by the agent that uses a pin directory.
+pub(crate) fn waiting(dir: &Path) -> Fact<Vec<Waiting>> {
+    fact(preflight::user_of(dir)).and_then(|agent| query(agent, WAITING))
+}
+
 /// Returns the agent's report of the failure detector.
 pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
+    query(agent, WIRE).and_then(|report| match report {
+        Some(report) => Fact::Read(report),
+        None => Fact::skipped("the agent's VIPs are those of a file"),
+    })
+}
+
+/// Gets a page of an agent.
+fn query<T: DeserializeOwned>(agent: Agent, page: &str) -> Fact<T> {
     if agent == Agent::None {
         return Fact::skipped("no agent runs that could be queried");
     }
-    let answer = get(WIRE).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
+    let answer = get(page).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
     let failed = |why| {
         let whom = format!("127.0.0.1:{PORT}, its default address (--listen, --listen-port)");
         Unread::failed(format!("the agent at {whom} was queried: {why}"))
     };
-    match answer {
-        Ok(Some(report)) => Fact::Read(report),
-        Ok(None) => Fact::skipped("the agent's VIPs are those of a file"),
-        Err(why) => Fact::Unread(failed(why)),
-    }
+    answer.map_err(failed).into()
 }
 
 /// Gets a page. HTTP/1.0: the answer ends with the connection, and is not in chunks.
@@ -58,7 +73,7 @@ fn get(page: &str) -> io::Result<String> {
 }
 
 /// Reads the report in an answer, or returns why there is none.
-fn parse(answer: &str) -> Result<Option<WireReport>, String> {
+fn parse<T: DeserializeOwned>(answer: &str) -> Result<T, String> {
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("it closed the connection")?;
     let status = head.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) != Some("200") {
@@ -89,7 +104,7 @@ mod tests {
         };
         let report = WireReport { counts: WireCounts::default(), view: None, thread: Some(thread) };
         let with_report = format!("HTTP/1.0 200 OK\r\na: b\r\n\r\n{}", serde_json::json!(report));
-        let table: [(&str, Result<_, &str>); 5] = [
+        let table: [(&str, Result<Option<WireReport>, &str>); 5] = [
             (&with_report, Ok(Some(report))),
             ("HTTP/1.0 200 OK\r\na: b\r\n\r\nnull\n", Ok(None)),
             ("HTTP/1.0 403 Forbidden\r\n\r\nthis host only\n", Err("HTTP/1.0 403 Forbidden: this host only")),
@@ -97,7 +112,7 @@ mod tests {
             ("HTTP/1.0 200 OK\r\n\r\n{}", Err("another answer than an agent's: missing field `counts`")),
         ];
         for (answer, expected) in table {
-            match (parse(answer), expected) {
+            match (parse::<Option<WireReport>>(answer), expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected),
                 (Err(found), Err(expected)) => assert!(found.starts_with(expected), "{found}"),
                 (found, expected) => panic!("{found:?}, not {expected:?}"),

@@ -1,4 +1,4 @@
-//! The agent's HTTP endpoints: `/metrics`, `/livez`, `/readyz`, `/debug/state` and `/debug/wire`.
+//! The agent's HTTP endpoints: `/metrics`, `/livez`, `/readyz` and, for this host only, `/debug/…`.
 //!
 //! | page | source |
 //! |---|---|
@@ -7,6 +7,7 @@
 //! | `/metrics` | counts, the state of the event loop, and what is read from the kernel |
 //! | `/debug/wire` | the event loop's report of the failure detector, for `vipward doctor` on this host
 //! |
+//! | `/debug/waiting` | the VIPs that wait, for `vipward status` on this host |
 //! | `/debug/state` | the whole state of event loop and kernel, for this host only |
 //!
 //! The event loop answers from memory only. A thread of its own reads whole maps, one reading at a
@@ -27,6 +28,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::{
@@ -36,11 +38,14 @@ use tokio::{
     time::timeout,
 };
 use tracing::{info, warn};
-use vipward_core::diagnosis::{doctor::WireReport, pinned::Contents};
+use vipward_core::{
+    diagnosis::{doctor::WireReport, pinned::Contents},
+    host::answering::Waiting,
+};
 
 use super::{
     checks::{self, Check, report},
-    client::WIRE,
+    client::{WAITING, WIRE},
     listener::{BoundedListener, PeerAddress},
     metrics::{Format, Metrics, Snapshot},
 };
@@ -89,6 +94,8 @@ pub enum Question {
     Look(oneshot::Sender<Snapshot>),
     /// The failure detector, for `/debug/wire`. None without a cluster.
     Wire(oneshot::Sender<Option<WireReport>>),
+    /// The VIPs that wait, for `/debug/waiting`.
+    Waiting(oneshot::Sender<Vec<Waiting>>),
     /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
@@ -205,6 +212,7 @@ fn router(state: Arc<ServerState>) -> Router {
         .route("/readyz/{check}", get(one))
         .route("/metrics", get(metrics))
         .route(WIRE, get(wire))
+        .route(WAITING, get(waiting))
         .route("/debug/state", get(whole_state))
         .with_state(state)
 }
@@ -255,7 +263,23 @@ async fn wire(
     if let Some(refusal) = refusal(peer) {
         return refusal;
     }
-    match state.query(Question::Wire).await {
+    page(state.query(Question::Wire).await)
+}
+
+/// Serves the VIPs that wait.
+async fn waiting(
+    State(state): State<Arc<ServerState>>,
+    ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
+) -> Response {
+    if let Some(refusal) = refusal(peer) {
+        return refusal;
+    }
+    page(state.query(Question::Waiting).await)
+}
+
+/// Returns the event loop's report as a page, or that there is none.
+fn page(report: Option<impl Serialize>) -> Response {
+    match report {
         Some(report) => {
             ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
         }

@@ -8,7 +8,7 @@ use vipward_tests::{
 };
 
 use super::{begins, bound, conflicts_of, ends};
-use crate::doctor::{YELLOW, report::doctor_at};
+use crate::doctor::{RED, report::doctor_at};
 
 #[test]
 fn rivals_that_only_answer_by_unicast_are_all_named_and_reported_when_they_are_gone() -> Result<()> {
@@ -29,7 +29,7 @@ fn rivals_that_only_answer_by_unicast_are_all_named_and_reported_when_they_are_g
         "{status:#}"
     );
     let report = doctor_at(&scene.node, &agent.options.pin_dir, &[])?;
-    report.assert("unknown-hosts", None, YELLOW, &[&ROGUE.to_string(), "claims 192.0.2.10"], &["who-has"]);
+    report.assert("unknown-hosts", None, RED, &[&ROGUE.to_string(), "claims 192.0.2.10"], &["who-has"]);
 
     // All answer at once. The program reports one of them, and counts the others.
     let mut responders = Vec::new();

@@ -14,7 +14,7 @@ use vipward_tests::{
 };
 
 use super::{
-    GREEN, RED, UNKNOWN, YELLOW,
+    GREEN, NOT_APPLICABLE, RED, UNKNOWN, YELLOW,
     report::{ILL, Report, doctor, doctor_at},
 };
 
@@ -158,12 +158,20 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
     report.assert("agent", None, GREEN, &[&format!("pid {}", node.agent.pid()?)], &[]);
     report.assert("capabilities", None, GREEN, &["the agent has"], &[]);
     assert_eq!(report.code, 0, "{report}");
+
+    // What needs root is one line, and no remedy is repeated.
+    let mut command = node.host.command("setpriv");
+    command.args(AS_NOBODY).arg(&binary).args(["doctor", "--pin-dir"]).arg(&node.agent.options.pin_dir);
+    let text = output_of(command)?;
+    let line = text.lines().find(|line| line.contains(" checks need root (sudo vipward doctor): "));
+    assert!(line.is_some_and(|line| line.contains("pins") && line.contains("lease-deadline")), "{text}");
+    assert_eq!(text.matches("sudo").count(), 1, "{text}");
     Ok(())
 }
 
 #[test]
 fn a_namespace_that_is_not_the_first_sees_no_limits_of_the_neighbour_table() -> Result<()> {
     let node = Node::launch("neighbours", Attachment::Auto, HOLDS_ONE, |_| {})?;
-    doctor(&node, &[])?.assert("neighbour-table", None, UNKNOWN, &["first network namespace"], &[]);
+    doctor(&node, &[])?.assert("neighbour-table", None, NOT_APPLICABLE, &["first network namespace"], &[]);
     Ok(())
 }

@@ -1,11 +1,11 @@
 //! A terminal's screen after some output: the part of ECMA-48 that `watch` uses.
 
 const ROWS: usize = 30;
-const COLUMNS: usize = 120;
 
-/// Returns the lines on the screen, without the blanks at their ends.
-pub(crate) fn shown(written: &str) -> String {
-    let mut cells = [[' '; COLUMNS]; ROWS];
+/// Returns the lines on a screen with so many columns, without the blanks at their ends.
+pub(crate) fn shown(written: &str, columns: usize) -> String {
+    let blank = vec![vec![' '; columns]; ROWS];
+    let mut cells = blank.clone();
     let (mut row, mut column) = (0, 0);
     let mut letters = written.chars();
     while let Some(letter) = letters.next() {
@@ -30,7 +30,7 @@ pub(crate) fn shown(written: &str) -> String {
                         column = numbers.next().unwrap_or(1_usize) - 1;
                     }
                     // ED, all of it.
-                    'J' => cells = [[' '; COLUMNS]; ROWS],
+                    'J' => cells.clone_from(&blank),
                     _ => {}
                 }
             }
@@ -44,6 +44,6 @@ pub(crate) fn shown(written: &str) -> String {
             }
         }
     }
-    let line = |row: &[char; COLUMNS]| row.iter().collect::<String>().trim_end().to_owned();
+    let line = |row: &Vec<char>| row.iter().collect::<String>().trim_end().to_owned();
     cells.iter().map(line).collect::<Vec<_>>().join("\n")
 }

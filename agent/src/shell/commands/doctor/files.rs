@@ -54,7 +54,7 @@ pub(super) fn mld_queries(interface: &str) -> Result<u64, Unread> {
 pub(super) fn neighbours() -> Result<Neighbours, Unread> {
     let limit = |key: &str| match number(&Path::new(NEIGH).join(key)) {
         Err(Unread { cause: Cause::Failed, .. }) if !Path::new(NEIGH).join(key).exists() => {
-            Err(Unread::failed(
+            Err(Unread::skipped(
                 "the limits are the whole machine's, and are seen in its first network namespace only",
             ))
         }

@@ -1,17 +1,17 @@
 //! The report of the doctor, as text and as JSON.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use vipward_core::diagnosis::{
-    doctor::Check,
+    doctor::{Check, subjects},
     finding::{Finding, State},
 };
 
 use crate::shell::commands::{
-    tables::{shown, table},
-    terminal::Colours,
+    tables::{Cell, Need, Table, paragraph},
+    terminal::Screen,
 };
 
 /// The number of checks with each result.
@@ -28,9 +28,6 @@ pub struct Report {
     pub summary: Summary,
     /// The checks, those of the host first.
     pub checks: Vec<Finding>,
-    /// True if states are coloured in the table.
-    #[serde(skip)]
-    pub colours: Colours,
 }
 
 fn summary(generator: &mut SchemaGenerator) -> Schema {
@@ -42,40 +39,94 @@ fn summary(generator: &mut SchemaGenerator) -> Schema {
 }
 
 impl Report {
-    pub fn new(checks: Vec<Finding>, passes: bool, colours: Colours) -> Self {
+    pub fn new(checks: Vec<Finding>, passes: bool) -> Self {
         let mut summary: Summary = State::ALL.map(|state| (state, 0)).into();
         for check in &checks {
             *summary.entry(check.state).or_default() += 1;
         }
-        Self { passes, summary, checks, colours }
+        Self { passes, summary, checks }
     }
 
-    /// Returns a row with its state painted, once the widths of the columns are settled.
-    fn row(&self, state: State, line: &str) -> String {
-        line.trim_end().replacen(state.name(), &self.colours.of(state, state.name()), 1)
+    /// Returns the checks as text: all, or those that something is to be done about. What only root may
+    /// read is one line.
+    pub fn text(&self, all: bool, screen: Screen) -> String {
+        let is_quiet = |check: &Finding| match check.state {
+            State::Green | State::NotApplicable => true,
+            State::Unknown => check.needs_root(),
+            State::Red | State::Yellow => false,
+        };
+        let rows: Vec<&Finding> = self.checks.iter().filter(|check| all || !is_quiet(check)).collect();
+        let mut parts = Vec::new();
+        if !rows.is_empty() {
+            parts.push(table(&rows).text(screen));
+        }
+        parts.extend(self.remedies(screen));
+        parts.push(self.closing(all, screen));
+        parts.join("\n")
+    }
+
+    /// Returns each remedy below the checks that it is for, the worst first.
+    fn remedies(&self, screen: Screen) -> Vec<String> {
+        let mut remedies: Vec<(&str, Vec<&Finding>)> = Vec::new();
+        for state in State::ALL {
+            for check in self.checks.iter().filter(|check| check.state == state && !check.needs_root()) {
+                let Some(remedy) = check.remedy.as_deref() else { continue };
+                match remedies.iter_mut().find(|(known, _)| *known == remedy) {
+                    Some((_, checks)) => checks.push(check),
+                    None => remedies.push((remedy, vec![check])),
+                }
+            }
+        }
+        let of_one = |(remedy, checks): (&str, Vec<&Finding>)| {
+            let title = |check: &&Finding| {
+                let on = check.interface.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
+                screen.colours.of(check.state, &format!("{} {}{on}", check.state.name(), check.subject))
+            };
+            let titles: Vec<_> = checks.iter().map(title).collect();
+            format!("{}\n{}", titles.join(", "), paragraph("  ", remedy, screen))
+        };
+        remedies.into_iter().map(of_one).collect()
+    }
+
+    /// Returns the closing lines: the checks that need other rights, and the number of each result.
+    fn closing(&self, all: bool, screen: Screen) -> String {
+        let hidden: Vec<_> = self.checks.iter().filter(|check| check.needs_root()).collect();
+        let mut text = String::new();
+        if !hidden.is_empty() {
+            let names: BTreeSet<_> = hidden.iter().map(|check| check.subject).collect();
+            let names: Vec<_> = names.into_iter().collect();
+            let need = if hidden.len() == 1 { "check needs" } else { "checks need" };
+            let line = format!("{} {need} root (sudo vipward doctor): {}", hidden.len(), names.join(", "));
+            text += &(paragraph("", &line, screen) + "\n");
+        }
+        let counts = State::ALL.iter().map(|state| {
+            format!("{} {}", self.summary.get(state).copied().unwrap_or_default(), state.name())
+        });
+        let how = if all { "" } else { " (--all shows every check)" };
+        text + &paragraph("", &(counts.collect::<Vec<_>>().join(", ") + how), screen)
     }
 }
 
-impl fmt::Display for Report {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut table = table(&["STATE", "CHECK", "INTERFACE", "FOUND"]);
-        for check in &self.checks {
+/// Returns the rows, below their subjects.
+fn table(rows: &[&Finding]) -> Table {
+    let mut table = Table::new([
+        ("STATE", Need::Always),
+        ("CHECK", Need::Always),
+        ("INTERFACE", Need::Always),
+        ("FOUND", Need::Text),
+    ]);
+    for (subject, names) in subjects() {
+        let mut rows = rows.iter().filter(|check| names.contains(&check.subject)).peekable();
+        if rows.peek().is_some() {
+            table.add_heading(subject);
+        }
+        for check in rows {
             let interface = check.interface.as_deref().unwrap_or("-");
-            table.add_row([check.state.name(), check.subject, interface, &check.found]);
+            let state = Cell::of(check.state.name()).coloured(check.state);
+            table.add_row([state, check.subject.into(), interface.into(), check.found.as_str().into()]);
         }
-        let text = table.to_string();
-        let (header, rows) = text.split_once('\n').unwrap_or((&text, ""));
-        writeln!(f, "{}", header.trim_end())?;
-        for (check, line) in self.checks.iter().zip(rows.lines()) {
-            writeln!(f, "{}", self.row(check.state, line))?;
-        }
-        self.remedies(f)?;
-        let counts: Vec<_> = State::ALL
-            .iter()
-            .map(|state| format!("{} {}", self.summary.get(state).copied().unwrap_or_default(), state.name()))
-            .collect();
-        writeln!(f, "\n{}", counts.join(", "))
     }
+    table
 }
 
 /// Returns checks as text.
@@ -96,32 +147,12 @@ pub fn described(checks: &[Check]) -> String {
     checks.iter().map(of_one).collect::<Vec<_>>().join("\n")
 }
 
-impl Report {
-    /// Writes the remedies, the worst first.
-    fn remedies(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for state in State::ALL {
-            for check in self.checks.iter().filter(|check| check.state == state) {
-                let Some(remedy) = &check.remedy else { continue };
-                let on = check.interface.as_ref().map(|name| format!(" {name}")).unwrap_or_default();
-                let title = format!("{} {}{on}", state.name(), check.subject);
-                writeln!(
-                    f,
-                    "\n{}\n  found:  {}\n  remedy: {}",
-                    self.colours.of(state, &title),
-                    shown(&check.found),
-                    shown(remedy)
-                )?;
-            }
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use vipward_core::diagnosis::doctor;
 
     use super::*;
+    use crate::shell::commands::terminal::Colours;
 
     fn check(
         check: &'static str,
@@ -151,24 +182,63 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_a_row_a_check_and_the_remedies_the_worst_first() {
+    fn all_checks_are_below_their_subjects_and_the_remedies_the_worst_first() {
         let expected = " STATE   CHECK    INTERFACE  FOUND
+host
  green   kernel   -          6.18 in green
- yellow  agent    -          none runs
- red     link     eth0       down
  n/a     memlock  -          cgroup
+agent and pins
+ yellow  agent    -          none runs
+interfaces
+ red     link     eth0       down
 
 red link eth0
-  found:  down
-  remedy: set it up
+  set it up
 
 yellow agent
-  found:  none runs
-  remedy: start one
+  start one
 
 1 red, 1 yellow, 0 unknown, 1 green, 1 n/a
 ";
-        assert_eq!(Report::new(checks(), false, Colours::NONE).to_string(), expected);
+        assert_eq!(Report::new(checks(), false).text(true, Screen::PIPE), expected);
+    }
+
+    #[test]
+    fn what_is_well_or_does_not_apply_is_only_counted() {
+        let text = Report::new(checks(), false).text(false, Screen::PIPE);
+        assert!(!text.contains("kernel") && !text.contains("memlock") && !text.contains("host\n"), "{text}");
+        assert!(text.contains("\n yellow  agent  -          none runs\n"), "{text}");
+        assert!(
+            text.ends_with("\n1 red, 1 yellow, 0 unknown, 1 green, 1 n/a (--all shows every check)\n"),
+            "{text}"
+        );
+        let well = Report::new(vec![checks().swap_remove(0)], true).text(false, Screen::PIPE);
+        assert_eq!(well, "0 red, 0 yellow, 0 unknown, 1 green, 0 n/a (--all shows every check)\n");
+    }
+
+    #[test]
+    fn a_remedy_for_several_checks_and_what_needs_root_are_printed_once() {
+        let root = Some("run it as root (sudo)");
+        let checks = vec![
+            check("bpffs", None, State::Red, "on no bpffs", Some("mount one")),
+            check("pins", None, State::Unknown, "permission denied", root),
+            check("tc", Some("eth0"), State::Unknown, "not permitted", root),
+            check("tc", Some("eth1"), State::Unknown, "not permitted", root),
+            check("agent", None, State::Yellow, "none runs", Some("mount one")),
+        ];
+        let expected = " STATE   CHECK  INTERFACE  FOUND
+agent and pins
+ red     bpffs  -          on no bpffs
+ yellow  agent  -          none runs
+
+red bpffs, yellow agent
+  mount one
+
+3 checks need root (sudo vipward doctor): pins, tc
+
+1 red, 1 yellow, 3 unknown, 0 green, 0 n/a (--all shows every check)
+";
+        assert_eq!(Report::new(checks, false).text(false, Screen::PIPE), expected);
     }
 
     #[test]
@@ -187,17 +257,33 @@ kube-proxy
 
     #[test]
     fn only_the_state_is_coloured_and_the_columns_stay_where_they_are() {
-        let coloured = Report::new(checks(), false, Colours::ALL).to_string();
+        let in_colours = Screen { colours: Colours::ALL, ..Screen::PIPE };
+        let coloured = Report::new(checks(), false).text(true, in_colours);
         assert!(
-            coloured.contains("\n \x1b[1;32mgreen\x1b[0m   kernel   -          6.18 in green\n"),
+            coloured.contains("\n \x1b[32mgreen\x1b[0m   kernel   -          6.18 in green\n"),
             "{coloured:?}"
         );
         assert!(coloured.contains("\n\x1b[1;31mred link eth0\x1b[0m\n"), "{coloured:?}");
-        let plain = Report::new(checks(), false, Colours::NONE).to_string();
+        let plain = Report::new(checks(), false).text(true, Screen::PIPE);
         let mut stripped = coloured;
-        for code in ["\x1b[0m", "\x1b[2m", "\x1b[1;31m", "\x1b[1;32m", "\x1b[1;33m"] {
+        for code in ["\x1b[0m", "\x1b[2m", "\x1b[1;31m", "\x1b[32m", "\x1b[30;43m"] {
             stripped = stripped.replace(code, "");
         }
         assert_eq!(stripped, plain);
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_each_line_fits_and_no_word_is_cut() {
+        let found = "claims of 02:00:00:00:00:03 (locally administered) on 2001:db8:1111:2222:3333:4444:5555:6666 go on";
+        let remedy = format!("find that host: {found}");
+        let checks = vec![check("unknown-hosts", None, State::Red, found, Some(&remedy))];
+        let report = Report::new(checks, false);
+        for width in 60..120 {
+            let text = report.text(false, Screen { width: Some(width), ..Screen::PIPE });
+            assert!(text.lines().all(|line| line.len() <= width), "{width}:\n{text}");
+            for word in found.split(' ') {
+                assert!(text.contains(word), "{word} at {width}:\n{text}");
+            }
+        }
     }
 }

@@ -14,7 +14,7 @@ fn every_check_of_the_doctor_is_in_the_reference() {
          `unknown`, with the reason. [Is all well?](../commands.md#is-all-well) shows how to use it.\n\n"
     );
     page += &head(&["check", "reads", "yellow", "red", "remark"]);
-    for Check { name, reads, yellow, red, note } in CHECKS {
+    for Check { name, reads, yellow, red, note, .. } in CHECKS {
         let or_never = |when: Option<&'static str>| when.unwrap_or("–");
         let note = note.unwrap_or_default();
         page += &row(&[&format!("`{name}`"), reads, or_never(yellow), or_never(red), note]);

@@ -13,14 +13,14 @@ use vipward_core::{
         who_has::{self, Latency, Relation, Row, Seen},
     },
     host::{
-        answering::{Part, Silence},
+        answering::{Part, Silence, Waiting},
         attaching::Mode,
         net::InterfaceFault,
     },
     pools::{AddressRow, FamilyRow, PoolList, PoolRow},
 };
 
-use crate::shell::commands::{doctor::Report, terminal::Colours};
+use crate::shell::commands::doctor::Report;
 
 const VIP: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 10));
 const UNKNOWN_HOST: MacAddr = MacAddr([2, 0, 0, 0, 0, 0x66]);
@@ -116,7 +116,7 @@ pub(super) fn doctor() -> Report {
         details: Vec::new(),
         remedy: Some(text("ip link set eth0 up")),
     };
-    Report::new(vec![check], false, Colours::NONE)
+    Report::new(vec![check], false)
 }
 
 pub(super) fn status() -> Status {
@@ -136,6 +136,12 @@ pub(super) fn status() -> Status {
     };
     let mut status = Status::of(&state, &[(key, offender)].into());
     status.vips.truncate(1);
+    status.waiting = Some(vec![Waiting {
+        address: IpAddr::from([192, 0, 2, 12]),
+        interface: text("eth0"),
+        because: text("another host has it"),
+        mac: Some(UNKNOWN_HOST.to_string()),
+    }]);
     status.counters = [("answered", 1_969), ("claim_conflict", 7)].into();
     status.wire = Some(WireStatus {
         wid: text("3c1fe0a94b7d6258"),

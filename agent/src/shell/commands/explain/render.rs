@@ -7,62 +7,60 @@ use vipward_core::diagnosis::{
     finding::{Finding, State},
 };
 
-use crate::shell::commands::{tables::shown, terminal::Colours};
+use crate::shell::commands::{
+    tables::{Cell, Need, Table, paragraph},
+    terminal::Screen,
+};
 
-pub fn render_service(explanation: &ServiceExplanation, colours: Colours) -> String {
-    let mut text = format!("{}\n\n", explanation.service);
-    steps(&mut text, &explanation.steps, colours);
+pub fn render_service(explanation: &ServiceExplanation, screen: Screen) -> String {
+    let mut text = format!("{}\n\n{}", explanation.service, steps(&explanation.steps, screen));
     for address in &explanation.addresses {
-        let _ = write!(text, "\n{}\n\n", address.address);
-        steps(&mut text, &address.steps, colours);
+        let _ = write!(text, "\n{}\n\n{}", address.address, steps(&address.steps, screen));
     }
     let all = explanation.addresses.iter().flat_map(|address| &address.steps);
     let all = explanation.steps.iter().chain(all);
-    conclusion(&mut text, explanation.broken, explanation.remedy.as_deref(), all, colours);
-    text
+    text + &conclusion(explanation.broken, explanation.remedy.as_deref(), all, screen)
 }
 
-pub fn render(explanation: &Explanation, colours: Colours) -> String {
-    let mut text = format!("{}\n\n", explanation.address);
-    steps(&mut text, &explanation.steps, colours);
-    let Explanation { broken, remedy, steps, .. } = explanation;
-    conclusion(&mut text, *broken, remedy.as_deref(), steps.iter(), colours);
-    text
+pub fn render(explanation: &Explanation, screen: Screen) -> String {
+    let Explanation { address, broken, remedy, steps: of_it, .. } = explanation;
+    let conclusion = conclusion(*broken, remedy.as_deref(), of_it.iter(), screen);
+    format!("{address}\n\n{}{conclusion}", steps(of_it, screen))
 }
 
-fn steps(text: &mut String, steps: &[Finding], colours: Colours) {
-    let indent = " ".repeat(" unknown   candidates  ".len());
+fn steps(steps: &[Finding], screen: Screen) -> String {
+    let mut table = Table::new([("", Need::Always), ("", Need::Always), ("", Need::Text)]);
+    let below = |text: &str| [Cell::of(""), Cell::of(""), Cell::of(text)];
     for step in steps {
-        let state = colours.of(step.state, &format!("{:8}", step.state.name()));
-        let _ = writeln!(text, " {state}  {:10}  {}", step.subject, shown(&step.found));
+        let state = Cell::of(step.state.name()).coloured(step.state);
+        table.add_row([state, step.subject.into(), step.found.as_str().into()]);
         for detail in &step.details {
-            let _ = writeln!(text, "{indent}{}", shown(detail));
+            table.add_row(below(detail));
         }
         if matches!(step.state, State::Yellow | State::Unknown)
             && let Some(remedy) = &step.remedy
         {
-            let _ = writeln!(text, "{indent}to do: {}", shown(remedy));
+            table.add_row(below(&format!("to do: {remedy}")));
         }
     }
+    table.text(screen)
 }
 
 fn conclusion<'a>(
-    text: &mut String,
     broken: Option<&str>,
     remedy: Option<&str>,
     mut steps: impl Iterator<Item = &'a Finding>,
-    colours: Colours,
-) {
-    text.push('\n');
+    screen: Screen,
+) -> String {
     match broken {
         Some(link) => {
-            let _ = writeln!(text, "{}", colours.of(State::Red, &format!("The first broken step: {link}")));
-            let _ = writeln!(text, "What to do: {}", shown(remedy.unwrap_or("see above")));
+            let first = screen.colours.of(State::Red, &format!("The first broken step: {link}"));
+            format!("\n{first}\n{}", paragraph("What to do: ", remedy.unwrap_or("see above"), screen))
         }
         None if steps.any(|step| step.state != State::Unknown && step.subject != link::CLUSTER) => {
-            text.push_str("No inspected step is broken.\n");
+            "\nNo inspected step is broken.\n".to_owned()
         }
-        None => text.push_str("No step could be inspected.\n"),
+        None => "\nNo step could be inspected.\n".to_owned(),
     }
 }
 

@@ -66,7 +66,7 @@ pub async fn screen(watching: &Watching) -> Result<(), LiveError> {
             _ = hangup.recv() => return Ok(()),
             pressed = keys.recv() => match pressed {
                 Some(Some(key)) => {
-                    let page = draw::page(terminal.size().map_err(read_failed)?, &shown.now);
+                    let page = draw::page(terminal.size().map_err(read_failed)?, &shown.screen());
                     let count = shown.list.rows(shown.before.as_ref(), &shown.now).len();
                     if shown.list.on_key(key, count, page) == Step::Quit {
                         return Ok(());
@@ -104,13 +104,17 @@ impl Shown {
         }
     }
 
-    fn draw(&self, terminal: &mut Terminal<CrosstermBackend<Stdout>>) -> Result<(), LiveError> {
-        let screen = draw::Screen {
+    fn screen(&self) -> draw::Screen<'_> {
+        draw::Screen {
             before: self.before.as_ref(),
             now: &self.now,
             trouble: self.trouble.as_deref(),
             list: &self.list,
-        };
+        }
+    }
+
+    fn draw(&self, terminal: &mut Terminal<CrosstermBackend<Stdout>>) -> Result<(), LiveError> {
+        let screen = self.screen();
         let drawn = terminal.draw(|frame| draw::draw(frame, &screen));
         drawn.map(drop).map_err(|source| LiveError::Terminal { what: "draw on", source })
     }

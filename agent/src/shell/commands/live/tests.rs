@@ -73,11 +73,21 @@ fn offender(last_seconds_ago: f64, of: u8, source: u8, claims: u64) -> OffenderS
 
 /// Returns the text on a terminal of `height` lines, without the blanks at the line ends.
 fn drawn(height: u16, before: Option<&Status>, now: &Status, trouble: Option<&str>, list: &List) -> String {
-    let mut terminal = Terminal::new(TestBackend::new(WIDTH, height)).expect("a backend without a terminal");
+    drawn_on([WIDTH, height], before, now, trouble, list)
+}
+
+fn drawn_on(
+    [width, height]: [u16; 2],
+    before: Option<&Status>,
+    now: &Status,
+    trouble: Option<&str>,
+    list: &List,
+) -> String {
+    let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a backend without a terminal");
     let screen = draw::Screen { before, now, trouble, list };
     terminal.draw(|frame| draw::draw(frame, &screen)).expect("nothing can fail");
     let buffer = terminal.backend().buffer().clone();
-    let lines = buffer.content().chunks(usize::from(WIDTH)).map(|line| {
+    let lines = buffer.content().chunks(usize::from(width)).map(|line| {
         let line: String = line.iter().map(ratatui::buffer::Cell::symbol).collect();
         line.trim_end().to_owned()
     });
@@ -91,19 +101,35 @@ fn the_screen_shows_lease_deadline_interfaces_frames_vips_and_keys() {
     let expected = "\
 lease deadline valid 2.8 s (policy hold)   VIPs 1 held, 0 handover, 0 silent, 1 foreign
 
-INTERFACE       ATTACHED MODE    CARRIER MAC
-eth0            yes      generic yes     02:00:00:00:00:02
+ INTERFACE  ATTACHED  MODE     CARRIER  MAC
+ eth0       yes       generic  yes      02:00:00:00:00:02
 
 frames/s: answered 12
 
-VIP             INTERFACE       ROLE              HOLDER            ANSWERED/s CONFLICTS/s SUPPRESSED/s ANSWERING
-192.0.2.9       eth0            foreign           02:00:00:00:00:09 -          -           -            no
-192.0.2.10      eth0            held              02:00:00:00:00:02 12         0           0.5          yes
+ VIP         INTERFACE  ROLE     HOLDER             ANSWERED/s  CONFLICTS/s  SUPPRESSED/s  ANSWERING
+ 192.0.2.9   eth0       foreign  02:00:00:00:00:09  -           -            -             no
+ 192.0.2.10  eth0       held     02:00:00:00:00:02  12          0            0.5           yes
 
 
 
 q quit  / filter  up, down, page up, page down   1-2 of 2";
     assert_eq!(drawn(14, Some(&before), &now, None, &List::default()), expected);
+}
+
+#[test]
+fn at_eighty_columns_addresses_and_macs_are_whole_and_what_matters_least_is_left_out() {
+    let before = status_at(100, [0; 3]);
+    let mut now = status_at(101, [0, 7, 0]);
+    let long = "2001:db8:1111:2222:3333:4444:5555:6666";
+    now.vips[1].address = long.parse().expect("an address");
+    now.offenders = vec![OffenderStatus { address: now.vips[1].address, ..offender(1.0, 0x77, 0x55, 7) }];
+    let screen = drawn_on([80, 24], Some(&before), &now, None, &List::default());
+    for whole in [long, "02:00:00:00:00:02", "02:00:00:00:00:09", "02:00:00:00:00:77", "02:00:00:00:00:55"] {
+        assert!(screen.split_whitespace().any(|word| word == whole), "{whole} in:\n{screen}");
+    }
+    assert!(screen.contains("lease deadline valid 2.8 s (policy hold)\nVIPs 1 held"), "{screen}");
+    assert!(!screen.contains("SUPPRESSED/s") && screen.contains("ANSWERING"), "{screen}");
+    assert!(!screen.contains("VENDOR") && screen.contains("CLAIMED BY"), "{screen}");
 }
 
 #[test]
@@ -113,14 +139,14 @@ fn a_conflict_is_at_the_top_and_its_offenders_below_the_latest_first() {
     now.offenders = vec![offender(1.0, 0x77, 0x55, 7), offender(60.0, 0x66, 0x66, 3)];
     let screen = drawn(17, Some(&before), &now, None, &List::default());
     let expected = "\
-VIP             INTERFACE       ROLE              HOLDER            ANSWERED/s CONFLICTS/s SUPPRESSED/s ANSWERING
-192.0.2.10      eth0            held              02:00:00:00:00:02 0          7.0         0            yes
-192.0.2.9       eth0            foreign           02:00:00:00:00:09 -          -           -            no
+ VIP         INTERFACE  ROLE     HOLDER             ANSWERED/s  CONFLICTS/s  SUPPRESSED/s  ANSWERING
+ 192.0.2.10  eth0       held     02:00:00:00:00:02  0           7.0          0             yes
+ 192.0.2.9   eth0       foreign  02:00:00:00:00:09  -           -            -             no
 
 
-LAST CLAIM   VIP             INTERFACE       KIND      CLAIMS     CLAIMED BY        ETHERNET SOURCE   VENDOR
-1.0 s ago    192.0.2.10      eth0            conflict  7          02:00:00:00:00:77 02:00:00:00:00:55 Example Inc
-1m 00s ago   192.0.2.10      eth0            conflict  3          02:00:00:00:00:66 -                 Example Inc
+ LAST CLAIM  VIP         INTERFACE  KIND      CLAIMS  CLAIMED BY         ETHERNET SOURCE    VENDOR
+ 1.0 s ago   192.0.2.10  eth0       conflict  7       02:00:00:00:00:77  02:00:00:00:00:55  Example Inc
+ 1m 00s ago  192.0.2.10  eth0       conflict  3       02:00:00:00:00:66  -                  Example Inc
 ";
     assert!(screen.contains(expected), "{screen}");
     assert!(screen.contains("\nframes/s: claim_conflict 7.0\n"), "{screen}");
@@ -151,10 +177,10 @@ fn silence_and_yielding_are_said_with_their_reason() {
     now.events_lost = 4;
     let screen = drawn(14, None, &now, None, &List::default());
     for line in [
-        "192.0.2.10      eth0            silent            02:00:00:00:00:02 -          -           -            \
+        " 192.0.2.10  eth0       silent             02:00:00:00:00:02  -           -            -             \
          no: no carrier",
-        "192.0.2.9       eth0            foreign (yielded) 02:00:00:00:00:09 -          -           -            no",
-        "eth0            yes      generic no      02:00:00:00:00:02",
+        " 192.0.2.9   eth0       foreign (yielded)  02:00:00:00:00:09  -           -            -             no",
+        " eth0       yes       generic  no       02:00:00:00:00:02",
         "frames/s: at the next look",
     ] {
         assert!(screen.lines().any(|it| it == line), "{line:?} in:\n{screen}");
@@ -170,6 +196,11 @@ fn what_is_old_is_said_to_be() {
     assert!(screen.contains("192.0.2.10"), "{screen}");
 }
 
+fn page([width, height]: [u16; 2], now: &Status) -> usize {
+    let list = List::default();
+    draw::page(Size::new(width, height), &draw::Screen { before: None, now, trouble: None, list: &list })
+}
+
 #[test]
 fn ten_thousand_vips_scroll_and_are_filtered() {
     let mut now = status_at(100, [0; 3]);
@@ -181,10 +212,10 @@ fn ten_thousand_vips_scroll_and_are_filtered() {
     let mut list = List::default();
     // Of 20 lines, 2 are the heading, 3 the interfaces, 2 the frames, 1 the keys, and 2 the VIPs'
     // own heading and a blank.
-    let page = draw::page(Size::new(WIDTH, 20), &now);
+    let page = page([WIDTH, 20], &now);
     let screen = drawn(20, None, &now, None, &list);
     assert!(screen.contains(&format!("1-{page} of 10000")), "{screen}");
-    assert_eq!(screen.lines().filter(|line| line.starts_with("10.0.")).count(), page, "{screen}");
+    assert_eq!(screen.lines().filter(|line| line.starts_with(" 10.0.")).count(), page, "{screen}");
     list.on_key(Key::End, 10_000, page);
     let screen = drawn(20, None, &now, None, &list);
     assert!(
@@ -208,6 +239,6 @@ fn a_tiny_terminal_is_no_reason_to_fail() {
     let now = status_at(100, [0; 3]);
     for height in 1..12 {
         drawn(height, None, &now, None, &List::default());
-        assert!(draw::page(Size::new(WIDTH, height), &now) >= 1);
+        assert!(page([WIDTH, height], &now) >= 1);
     }
 }

@@ -1,76 +1,193 @@
-//! The status as tables.
+//! The status as tables, and as a line a VIP.
 
-use std::{
-    collections::BTreeSet,
-    fmt::{self, Write as _},
-};
+use std::collections::{BTreeMap, BTreeSet};
 
 use vipward_common::{Outcome, WireOutcome};
 use vipward_core::{
-    diagnosis::pinned::{Status, WireStatus},
-    host::net::labelled,
+    diagnosis::pinned::{Status, VipStatus, WireStatus},
+    host::{answering::Waiting, net::labelled},
 };
 
-use crate::shell::commands::tables::{Rows, answering, or_dash, table, yes};
+use crate::shell::commands::{
+    tables::{Need, Table, answering, or_dash, paragraph, yes},
+    terminal::Screen,
+};
 
 const MOST_OFFENDERS: usize = 32;
+const WAITING: &str = "waiting";
 
-pub fn render(status: &Status) -> String {
-    let mut text = String::new();
-    write(status, &mut text).expect("invariant: a String takes everything");
-    text
+/// The extent of the tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Detail {
+    Usual,
+    /// With the counters that are zero.
+    Verbose,
 }
 
-fn write(status: &Status, f: &mut String) -> fmt::Result {
-    writeln!(f, "pins {}  entries {} of {}", status.pin_dir.display(), status.entries, status.max_vips)?;
-    let lease_deadline = &status.lease_deadline;
-    writeln!(
-        f,
-        "lease deadline {}, policy {}: {:.1} s left, the grace period {:.0} s{}",
-        lease_deadline.state,
-        lease_deadline.policy,
-        lease_deadline.left_seconds,
-        lease_deadline.hold_left_seconds,
-        if lease_deadline.ended { "; a peer's expiry notice ended the session" } else { "" }
-    )?;
-    writeln!(f, "\n{}\n\n{}\n\n{}", interface_table(status), vip_table(status), counter_table(status))?;
+/// Returns the status. It begins with one line that says whether all is well.
+pub fn render(status: &Status, detail: Detail, screen: Screen) -> String {
+    let (state, summary) = status.summary();
+    let lines = paragraph("", &summary, screen);
+    let mut parts: Vec<String> =
+        vec![lines.lines().map(|line| screen.colours.of(state, line) + "\n").collect()];
+    parts.push(head(status).iter().map(|line| paragraph("", line, screen)).collect());
+    let tables = [
+        vip_table(status),
+        interface_table(status),
+        counter_table("OUTCOME", Outcome::ALL.iter().map(|it| it.name()), &status.counters, detail),
+    ];
+    parts.extend(tables.iter().map(|table| unless_empty(table, screen)));
     for interface in unasked(status) {
-        writeln!(f, "\n{interface}: no request for a VIP that this host holds here has come")?;
+        let text = format!("{interface}: no request for a VIP that this host holds here has come");
+        parts.push(paragraph("", &text, screen));
     }
     if let Some(wire) = &status.wire {
-        let keys: Vec<_> = wire.keys.iter().map(ToString::to_string).collect();
-        let keys = if keys.is_empty() { "no key".to_owned() } else { format!("keys {}", keys.join(", ")) };
-        let times = wire.scale.map(|scale| format!(", times of --wire {scale}")).unwrap_or_default();
-        writeln!(f, "\nfailure detector: number {}, {keys}{times}", wire.wid)?;
-        if !wire.peers.is_empty() {
-            writeln!(f, "\n{}", wire_peer_table(wire))?;
-        }
+        parts.push(paragraph("", &wire_line(wire), screen));
+        parts.push(unless_empty(&wire_peer_table(wire), screen));
     }
     if status.wire_counters.values().any(|frames| *frames > 0) {
-        writeln!(f, "\n{}", wire_table(status))?;
+        let names = WireOutcome::ALL.iter().map(|it| it.name());
+        parts.push(counter_table("WIRE FAILOVER", names, &status.wire_counters, detail).text(screen));
     }
-    if !status.peers.is_empty() {
-        let mut peers = table(&["PEER", "INTERFACE"]);
-        for row in &status.peers {
-            peers.add_row([row.mac.clone(), labelled(&row.interface, row.vlan)]);
-        }
-        writeln!(f, "\n{peers}")?;
+    let mut peers = Table::new([("PEER", Need::Always), ("INTERFACE", Need::Always)]);
+    for row in &status.peers {
+        peers.add_row([row.mac.clone(), labelled(&row.interface, row.vlan)]);
     }
-    if !status.offenders.is_empty() {
-        writeln!(f, "\n{}", offender_table(status))?;
-    }
+    parts.push(unless_empty(&peers, screen));
+    parts.push(unless_empty(&offender_table(status), screen));
     if status.offenders.len() > MOST_OFFENDERS {
-        writeln!(f, "and {} more; see -o json", status.offenders.len() - MOST_OFFENDERS)?;
+        parts.push(format!("and {} more; see -o json\n", status.offenders.len() - MOST_OFFENDERS));
     }
     if status.events_lost > 0 {
-        writeln!(f, "\n{} events were lost: the ring buffer was full", status.events_lost)?;
+        parts.push(format!("{} events were lost: the ring buffer was full\n", status.events_lost));
     }
-    Ok(())
+    parts.retain(|part| !part.is_empty());
+    parts.join("\n")
 }
 
-fn interface_table(status: &Status) -> Rows {
-    let mut interfaces =
-        table(&["INTERFACE", "ATTACHED", "MODE", "PROGRAM", "LINK", "MAC", "CARRIER", "PROOF"]);
+/// Returns a table as text, or nothing for a table without rows.
+fn unless_empty(table: &Table, screen: Screen) -> String {
+    if table.is_empty() { String::new() } else { table.text(screen) }
+}
+
+/// Returns a line for each VIP, for scripts: its address, interface, role, answers and MAC.
+pub fn brief(status: &Status) -> String {
+    let line = |row: &VipRow<'_>| match row {
+        VipRow::Entry(vip) => {
+            let (role, mac) = (vip.part.name(), or_dash(vip.mac.as_ref()));
+            format!("{} {} {role} {} {mac}\n", vip.address, vip.interface, vip.answers.name())
+        }
+        VipRow::Waits(it) => {
+            format!("{} {} {WAITING} no {}\n", it.address, it.interface, or_dash(it.mac.as_ref()))
+        }
+    };
+    let mut rows = rows(status);
+    rows.sort_by(|one, other| one.id().cmp(&other.id()));
+    rows.iter().map(line).collect()
+}
+
+fn head(status: &Status) -> [String; 2] {
+    let lease_deadline = &status.lease_deadline;
+    [
+        format!("pins {}  entries {} of {}", status.pin_dir.display(), status.entries, status.max_vips),
+        format!(
+            "lease deadline {}, policy {}: {:.1} s left, the grace period {:.0} s{}",
+            lease_deadline.state,
+            lease_deadline.policy,
+            lease_deadline.left_seconds,
+            lease_deadline.hold_left_seconds,
+            if lease_deadline.ended { "; a peer's expiry notice ended the session" } else { "" }
+        ),
+    ]
+}
+
+/// A row of the table of VIPs.
+enum VipRow<'a> {
+    Entry(&'a VipStatus),
+    Waits(&'a Waiting),
+}
+
+impl VipRow<'_> {
+    fn id(&self) -> (std::net::IpAddr, &str) {
+        match self {
+            Self::Entry(vip) => (vip.address, &vip.interface),
+            Self::Waits(it) => (it.address, &it.interface),
+        }
+    }
+
+    /// Returns the place among the others: those in trouble come first, and then those that wait.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Entry(vip) if vip.is_in_trouble() => 0,
+            Self::Waits(_) => 1,
+            Self::Entry(_) => 2,
+        }
+    }
+}
+
+/// Returns the rows. A VIP that waits has one row, whether it has an entry or not.
+fn rows(status: &Status) -> Vec<VipRow<'_>> {
+    let entries = status.vips.iter().filter(|vip| vip.part.is_ours() || !status.waits(vip));
+    let waiting = status.waiting.iter().flatten().map(VipRow::Waits);
+    let mut rows: Vec<_> = entries.map(VipRow::Entry).chain(waiting).collect();
+    rows.sort_by_key(VipRow::rank);
+    rows
+}
+
+fn vip_table(status: &Status) -> Table {
+    let mut vips = Table::new([
+        ("VIP", Need::Always),
+        ("INTERFACE", Need::Always),
+        ("ROLE", Need::Always),
+        ("MAC", Need::Always),
+        ("ANSWERING", Need::Text),
+        ("ANSWERED", Need::Room(1)),
+        ("CONFLICTS", Need::Room(2)),
+        ("SUPPRESSED", Need::Room(3)),
+    ]);
+    for row in rows(status) {
+        match row {
+            VipRow::Entry(vip) => vips.add_row(entry_cells(vip)),
+            VipRow::Waits(it) => vips.add_row([
+                it.address.to_string(),
+                it.interface.clone(),
+                WAITING.to_owned(),
+                or_dash(it.mac.as_ref()),
+                format!("no: {}", it.because),
+                "-".to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
+            ]),
+        }
+    }
+    vips
+}
+
+fn entry_cells(row: &VipStatus) -> [String; 8] {
+    let role = row.part.name();
+    [
+        row.address.to_string(),
+        labelled(&row.interface, row.vlan),
+        if row.yielded { format!("{role} (yielded)") } else { role.to_owned() },
+        or_dash(row.mac.as_ref()),
+        answering(row),
+        or_dash(row.answered.as_ref()),
+        or_dash(row.conflicts.as_ref()),
+        or_dash(row.suppressed.as_ref()),
+    ]
+}
+
+fn interface_table(status: &Status) -> Table {
+    let mut interfaces = Table::new([
+        ("INTERFACE", Need::Always),
+        ("ATTACHED", Need::Always),
+        ("MODE", Need::Room(2)),
+        ("PROGRAM", Need::Room(3)),
+        ("LINK", Need::Room(4)),
+        ("MAC", Need::Always),
+        ("CARRIER", Need::Always),
+        ("PROOF", Need::Room(1)),
+    ]);
     for row in &status.interfaces {
         interfaces.add_row([
             row.name
@@ -98,27 +215,16 @@ fn unasked(status: &Status) -> BTreeSet<&str> {
     held().map(|vip| vip.interface.as_str()).filter(|interface| !asked.contains(interface)).collect()
 }
 
-fn vip_table(status: &Status) -> Rows {
-    let mut vips =
-        table(&["VIP", "INTERFACE", "ROLE", "MAC", "ANSWERING", "ANSWERED", "CONFLICTS", "SUPPRESSED"]);
-    for row in &status.vips {
-        let role = row.part.name();
-        vips.add_row([
-            row.address.to_string(),
-            labelled(&row.interface, row.vlan),
-            if row.yielded { format!("{role} (yielded)") } else { role.to_owned() },
-            or_dash(row.mac.as_ref()),
-            answering(row),
-            or_dash(row.answered.as_ref()),
-            or_dash(row.conflicts.as_ref()),
-            or_dash(row.suppressed.as_ref()),
-        ]);
-    }
-    vips
-}
-
-fn offender_table(status: &Status) -> Rows {
-    let mut offenders = table(&["CLAIMED BY", "VENDOR", "VIP", "INTERFACE", "KIND", "CLAIMS", "LAST"]);
+fn offender_table(status: &Status) -> Table {
+    let mut offenders = Table::new([
+        ("CLAIMED BY", Need::Always),
+        ("VENDOR", Need::Room(3)),
+        ("VIP", Need::Always),
+        ("INTERFACE", Need::Room(2)),
+        ("KIND", Need::Always),
+        ("CLAIMS", Need::Room(1)),
+        ("LAST", Need::Always),
+    ]);
     for row in status.offenders.iter().take(MOST_OFFENDERS) {
         offenders.add_row([
             row.mac.clone(),
@@ -133,8 +239,21 @@ fn offender_table(status: &Status) -> Rows {
     offenders
 }
 
-fn wire_peer_table(wire: &WireStatus) -> Rows {
-    let mut peers = table(&["WIRE PEER", "INTERFACE", "ANSWERED", "ROUND TRIP", "RECEIVED"]);
+fn wire_line(wire: &WireStatus) -> String {
+    let keys: Vec<_> = wire.keys.iter().map(ToString::to_string).collect();
+    let keys = if keys.is_empty() { "no key".to_owned() } else { format!("keys {}", keys.join(", ")) };
+    let times = wire.scale.map(|scale| format!(", times of --wire {scale}")).unwrap_or_default();
+    format!("failure detector: number {}, {keys}{times}", wire.wid)
+}
+
+fn wire_peer_table(wire: &WireStatus) -> Table {
+    let mut peers = Table::new([
+        ("WIRE PEER", Need::Always),
+        ("INTERFACE", Need::Always),
+        ("ANSWERED", Need::Always),
+        ("ROUND TRIP", Need::Room(1)),
+        ("RECEIVED", Need::Always),
+    ]);
     let ago = |seconds: Option<f64>| or_dash(seconds.map(|seconds| format!("{seconds:.2} s ago")).as_ref());
     for row in &wire.peers {
         let round_trip = row.of.round_trip_seconds.map(|seconds| format!("{:.2} ms", seconds * 1e3));
@@ -149,20 +268,81 @@ fn wire_peer_table(wire: &WireStatus) -> Rows {
     peers
 }
 
-fn wire_table(status: &Status) -> Rows {
-    let mut counters = table(&["WIRE FAILOVER", "FRAMES"]);
-    for outcome in WireOutcome::ALL {
-        let frames = status.wire_counters.get(outcome.name()).copied().unwrap_or_default();
-        counters.add_row([outcome.name().to_owned(), frames.to_string()]);
+fn counter_table(
+    title: &'static str,
+    names: impl Iterator<Item = &'static str>,
+    counters: &BTreeMap<&'static str, u64>,
+    detail: Detail,
+) -> Table {
+    let mut table = Table::new([(title, Need::Always), ("FRAMES", Need::Always)]);
+    for name in names {
+        let frames = counters.get(name).copied().unwrap_or_default();
+        if frames > 0 || detail == Detail::Verbose {
+            table.add_row([name.to_owned(), frames.to_string()]);
+        }
     }
-    counters
+    table
 }
 
-fn counter_table(status: &Status) -> Rows {
-    let mut counters = table(&["OUTCOME", "FRAMES"]);
-    for outcome in Outcome::ALL {
-        let frames = status.counters.get(outcome.name()).copied().unwrap_or_default();
-        counters.add_row([outcome.name().to_owned(), frames.to_string()]);
+#[cfg(test)]
+mod tests {
+    use vipward_core::{
+        diagnosis::pinned::State,
+        host::answering::{Part, Silence},
+    };
+
+    use super::*;
+
+    /// Returns a VIP that is held, one of a peer, and one that waits and has an entry.
+    fn status() -> Status {
+        let mut status = Status::of(&State::sample(), &BTreeMap::new());
+        let waits = VipStatus { address: [192, 0, 2, 12].into(), mac: None, ..status.vips[1].clone() };
+        status.waiting = Some(vec![Waiting {
+            address: waits.address,
+            interface: waits.interface.clone(),
+            because: "another host has it".to_owned(),
+            mac: Some("02:00:00:00:00:77".to_owned()),
+        }]);
+        status.vips.push(waits);
+        status
     }
-    counters
+
+    fn words(text: &str) -> Vec<String> {
+        text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
+    }
+
+    #[test]
+    fn trouble_comes_first_then_what_waits_and_a_counter_only_if_it_counts() {
+        let mut status = status();
+        status.counters = [("answered", 7)].into();
+        let text = render(&status, Detail::Usual, Screen::PIPE);
+        let lines = words(&text);
+        assert_eq!(lines[0], "1 VIP answered, 1 of other hosts, 1 waits; lease deadline valid; no conflict");
+        let vips: Vec<_> = lines.iter().filter(|line| line.starts_with("192.")).map(String::as_str).collect();
+        assert_eq!(
+            vips,
+            [
+                "192.0.2.12 eth0 waiting 02:00:00:00:00:77 no: another host has it - - -",
+                "192.0.2.10 eth0 held 02:00:00:00:00:02 yes 0 0 0",
+                "192.0.2.11 eth0 foreign 02:00:00:00:00:09 no 0 0 0",
+            ]
+        );
+        assert!(text.contains("answered  7\n") && !text.contains("claim_conflict"), "{text}");
+        assert!(!text.contains("PEER") && !text.contains("CLAIMED BY"), "{text}");
+        let verbose = render(&status, Detail::Verbose, Screen::PIPE);
+        assert!(words(&verbose).contains(&"claim_conflict 0".to_owned()), "{verbose}");
+
+        status.vips[0].part = Part::Silent(Silence::LeaseDeadline);
+        let text = render(&status, Detail::Usual, Screen::PIPE);
+        let first = words(&text).into_iter().find(|line| line.starts_with("192.")).unwrap_or_default();
+        assert!(first.starts_with("192.0.2.10 eth0 silent"), "{text}");
+    }
+
+    #[test]
+    fn the_brief_form_is_a_line_a_vip_in_the_order_of_their_addresses() {
+        let expected = "192.0.2.10 eth0 held yes 02:00:00:00:00:02\n\
+            192.0.2.11 eth0 foreign no 02:00:00:00:00:09\n\
+            192.0.2.12 eth0 waiting no 02:00:00:00:00:77\n";
+        assert_eq!(brief(&status()), expected);
+    }
 }

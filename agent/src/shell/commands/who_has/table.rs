@@ -1,6 +1,6 @@
 //! The report of `who-has` as text.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 use vipward_core::{
     diagnosis::{
@@ -11,47 +11,63 @@ use vipward_core::{
 };
 
 use super::super::{
-    tables::{or_dash, shown, table},
-    terminal::Colours,
+    tables::{Need, Table, or_dash, paragraph},
+    terminal::Screen,
 };
 
 /// Returns the report as a table, with an explanation.
-pub fn render(report: &Report, colours: Colours) -> String {
-    let mut text = format!("{} on {}: ", report.address, labelled(&report.interface, report.vlan));
-    match report.verdict {
-        Verdict::NoHost => text += &colours.of(State::Yellow, "no host answers"),
-        Verdict::One => text += &colours.of(State::Green, "one answers"),
+pub fn render(report: &Report, screen: Screen) -> String {
+    let (state, verdict, more) = match report.verdict {
+        Verdict::NoHost => (State::Yellow, "no host answers".to_owned(), ""),
+        Verdict::One => (State::Green, "one answers".to_owned(), ""),
         Verdict::Several => {
             let answering = report.answers.iter().filter(|row| row.answering).count();
-            text += &colours.of(State::Red, &format!("CONFLICT: {answering} MACs answer"));
-            text += "; clients believe whichever is first, and change their minds";
+            let more = "; clients believe whichever is first, and change their minds";
+            (State::Red, format!("CONFLICT: {answering} MACs answer"), more)
         }
-    }
+    };
     let times = if report.questions == 1 { "once".to_owned() } else { format!("{} times", report.questions) };
     let each = humantime::format_duration(Duration::from_secs_f64(report.timeout_seconds));
-    let _ = writeln!(text, " (probed {times} from {}, waited {each} each)", report.asked_from);
+    let line = format!(
+        "{} on {}: {verdict}{more} (probed {times} from {}, waited {each} each)",
+        report.address,
+        labelled(&report.interface, report.vlan),
+        report.asked_from
+    );
+    let mut text = paragraph("", &line, screen).replacen(&verdict, &screen.colours.of(state, &verdict), 1);
     if !report.answers.is_empty() {
-        let _ = writeln!(text, "\n{}", answers(report));
+        text += "\n";
+        text += &answers(report).text(screen);
     }
     for prober in &report.probing {
-        let _ = writeln!(
-            text,
-            "\n{} ({}) probes for it too, {} times: it may be about to use the address",
+        let line = format!(
+            "{} ({}) probes for it too, {} times: it may be about to use the address",
             prober.mac, prober.vendor, prober.probes
         );
+        text += "\n";
+        text += &paragraph("", &line, screen);
     }
     if !report.notes.is_empty() {
         text.push('\n');
     }
     for note in &report.notes {
-        let _ = writeln!(text, "note: {}", shown(note));
+        text += &paragraph("note: ", note, screen);
     }
     text
 }
 
-fn answers(report: &Report) -> String {
-    let mut rows =
-        table(&["ORDER", "MAC", "IS", "VENDOR", "ANSWERED", "FIRST", "LATENCY", "ETHERNET SOURCE", "SEEN"]);
+fn answers(report: &Report) -> Table {
+    let mut rows = Table::new([
+        ("ORDER", Need::Always),
+        ("MAC", Need::Always),
+        ("IS", Need::Always),
+        ("VENDOR", Need::Text),
+        ("ANSWERED", Need::Text),
+        ("FIRST", Need::Room(1)),
+        ("LATENCY", Need::Room(2)),
+        ("ETHERNET SOURCE", Need::Always),
+        ("SEEN", Need::Text),
+    ]);
     for row in &report.answers {
         let here = row.seen == Seen::ThisHost;
         let of_questions =
@@ -68,7 +84,7 @@ fn answers(report: &Report) -> String {
             seen(row),
         ]);
     }
-    rows.to_string()
+    rows
 }
 
 /// Returns the number of probes that the row's host answered, and its other frames.

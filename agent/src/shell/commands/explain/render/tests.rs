@@ -23,11 +23,12 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_or_unknown_one_by_what_to
             step(State::Unknown, link::SEGMENT, "denied", &[]),
         ],
     };
-    let indent = " ".repeat(23);
+    let indent = " ".repeat(26);
     let expected = format!(
-        "192.0.2.10\n\n green     entry       held\n{indent}one\n{indent}two\n yellow    lease-deadline  grace period\n\
-         {indent}to do: wait\n unknown   segment     denied\n\
+        "192.0.2.10\n\n green    entry           held\n{indent}one\n{indent}two\n \
+         yellow   lease-deadline  grace period\n\
+         {indent}to do: wait\n unknown  segment         denied\n\
          {indent}to do: wait\n\nNo inspected step is broken.\n"
     );
-    assert_eq!(render(&explanation, Colours::NONE), expected);
+    assert_eq!(render(&explanation, Screen::PIPE), expected);
 }
