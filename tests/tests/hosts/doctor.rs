@@ -2,6 +2,7 @@
 
 mod lease_deadline;
 pub(crate) mod report;
+mod rows;
 mod unreadable;
 
 use std::fs;
