@@ -12,6 +12,6 @@ pub use self::{
 };
 pub(crate) use self::{
     checks::report,
-    client::{wire, wire_report},
+    client::{file, wire, wire_report},
     server::{accepted, serve},
 };

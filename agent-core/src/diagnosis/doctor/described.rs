@@ -35,7 +35,7 @@ impl Check {
 }
 
 /// Every check, in the order of the report.
-pub const CHECKS: [Check; 37] = [
+pub const CHECKS: [Check; 38] = [
     Check::of("kernel", "the release of the kernel").red("it lacks something that the program needs; Linux 5.12 \
         has all"),
     Check::of("btf", "/sys/kernel/btf/vmlinux").red("it is missing"),
@@ -92,6 +92,8 @@ pub const CHECKS: [Check; 37] = [
          priority is no fault. Unknown if the agent listens elsewhere. Does not apply under the policy `stop`, with \
          --wire off, without an agent, and to the VIPs of a file",
     ),
+    Check::of("config", "whether the agent of a file has taken it, as `wire` does")
+        .yellow("the file was refused: the agent runs with an earlier one, and its next start fails"),
     Check::of("link", "the interface, its carrier and its driver")
         .red("it is down, without carrier or missing; or no interface could have VIPs"),
     Check::of("wireless", "whether the interface is wireless, and promiscuous")

@@ -7,8 +7,9 @@ use std::{
     time::Duration,
 };
 
+use serde::de::DeserializeOwned;
 use vipward_core::diagnosis::{
-    doctor::{Agent, WireReport},
+    doctor::{Agent, FileReport, WireReport},
     fact::{Fact, Unread},
 };
 
@@ -19,6 +20,8 @@ use crate::{
 
 /// The endpoint of the failure detector.
 pub(super) const WIRE: &str = "/debug/wire";
+/// The endpoint of a standalone agent's file.
+pub(super) const FILE: &str = "/debug/file";
 /// The time that the agent has to answer: its event loop has 2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest answer that is read.
@@ -31,17 +34,27 @@ pub(crate) fn wire_report(dir: &Path) -> Fact<WireReport> {
 
 /// Returns the agent's report of the failure detector.
 pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
+    ask(agent, WIRE, "the agent's VIPs are those of a file")
+}
+
+/// Returns the agent's report of its file.
+pub(crate) fn file(agent: Agent) -> Fact<FileReport> {
+    ask(agent, FILE, "the agent's VIPs are those of a cluster")
+}
+
+/// Returns a report of the agent. `none` is the reason why one has nothing to report.
+fn ask<T: DeserializeOwned>(agent: Agent, page: &str, none: &str) -> Fact<T> {
     if agent == Agent::None {
         return Fact::skipped("no agent runs that could be queried");
     }
-    let answer = get(WIRE).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
+    let answer = get(page).map_err(|error| error.to_string()).and_then(|answer| parse(&answer));
     let failed = |why| {
         let whom = format!("127.0.0.1:{PORT}, its default address (--listen, --listen-port)");
         Unread::failed(format!("the agent at {whom} was queried: {why}"))
     };
     match answer {
         Ok(Some(report)) => Fact::Read(report),
-        Ok(None) => Fact::skipped("the agent's VIPs are those of a file"),
+        Ok(None) => Fact::skipped(none),
         Err(why) => Fact::Unread(failed(why)),
     }
 }
@@ -58,7 +71,7 @@ fn get(page: &str) -> io::Result<String> {
 }
 
 /// Reads the report in an answer, or returns why there is none.
-fn parse(answer: &str) -> Result<Option<WireReport>, String> {
+fn parse<T: DeserializeOwned>(answer: &str) -> Result<Option<T>, String> {
     let (head, body) = answer.split_once("\r\n\r\n").ok_or("it closed the connection")?;
     let status = head.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) != Some("200") {

@@ -7,6 +7,8 @@
 //! | `/metrics` | counts, the state of the event loop, and what is read from the kernel |
 //! | `/debug/wire` | the event loop's report of the failure detector, for `vipward doctor` on this host
 //! |
+//! | `/debug/file` | whether the file of a standalone agent was refused, for the same
+//! |
 //! | `/debug/state` | the whole state of event loop and kernel, for this host only |
 //!
 //! The event loop answers from memory only. A thread of its own reads whole maps, one reading at a
@@ -27,6 +29,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use thiserror::Error;
 use tokio::{
@@ -36,11 +39,14 @@ use tokio::{
     time::timeout,
 };
 use tracing::{info, warn};
-use vipward_core::diagnosis::{doctor::WireReport, pinned::Contents};
+use vipward_core::diagnosis::{
+    doctor::{FileReport, WireReport},
+    pinned::Contents,
+};
 
 use super::{
     checks::{self, Check, report},
-    client::WIRE,
+    client::{FILE, WIRE},
     listener::{BoundedListener, PeerAddress},
     metrics::{Format, Metrics, Snapshot},
 };
@@ -89,6 +95,8 @@ pub enum Question {
     Look(oneshot::Sender<Snapshot>),
     /// The failure detector, for `/debug/wire`. None without a cluster.
     Wire(oneshot::Sender<Option<WireReport>>),
+    /// The file, for `/debug/file`. None in a cluster.
+    File(oneshot::Sender<Option<FileReport>>),
     /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
@@ -205,6 +213,7 @@ fn router(state: Arc<ServerState>) -> Router {
         .route("/readyz/{check}", get(one))
         .route("/metrics", get(metrics))
         .route(WIRE, get(wire))
+        .route(FILE, get(file))
         .route("/debug/state", get(whole_state))
         .with_state(state)
 }
@@ -252,15 +261,15 @@ async fn wire(
     State(state): State<Arc<ServerState>>,
     ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
 ) -> Response {
-    if let Some(refusal) = refusal(peer) {
-        return refusal;
-    }
-    match state.query(Question::Wire).await {
-        Some(report) => {
-            ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
-        }
-        None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
-    }
+    state.report_to(peer, Question::Wire).await
+}
+
+/// Serves the report of the file. A refusal may quote the file.
+async fn file(
+    State(state): State<Arc<ServerState>>,
+    ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
+) -> Response {
+    state.report_to(peer, Question::File).await
 }
 
 /// Returns a refusal if `peer` is another host: the contents are for this host only.
@@ -278,6 +287,23 @@ impl ServerState {
             answer.await.ok()
         };
         timeout(PATIENCE, answer).await.ok().flatten()
+    }
+
+    /// Returns the event loop's answer to this host itself.
+    async fn report_to<T: Serialize>(
+        &self,
+        peer: SocketAddr,
+        question: fn(oneshot::Sender<T>) -> Question,
+    ) -> Response {
+        if let Some(refusal) = refusal(peer) {
+            return refusal;
+        }
+        match self.query(question).await {
+            Some(report) => {
+                ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
+            }
+            None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
+        }
     }
 
     /// Reads the kernel's state, or returns none before the agent has pinned it.

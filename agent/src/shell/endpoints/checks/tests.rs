@@ -1,5 +1,8 @@
 use vipward_common::{MacAddr, Proof, VipKey};
-use vipward_core::agent::{InterfaceSnapshot, VipSnapshot};
+use vipward_core::{
+    agent::{InterfaceSnapshot, VipSnapshot},
+    diagnosis::doctor::Refusal,
+};
 
 use super::*;
 use crate::shell::endpoints::metrics;
@@ -188,4 +191,16 @@ fn checks_are_shown_as_the_api_server_shows_its_own() {
         let expected = (StatusCode::from_u16(status).expect("a status"), text.to_owned());
         assert_eq!(report("readyz", checks, asked), expected, "{asked:?}");
     }
+}
+
+#[test]
+fn a_file_that_was_refused_is_a_remark_and_the_host_stays_ready() {
+    let mut snapshot = snapshot(Mode::Standalone, &[]);
+    let file = snapshot.file.as_mut().expect("a file");
+    file.refused = Some(Refusal { why: "a:1:1: one\na:2:1: two".to_owned(), seconds_ago: 5 });
+    let (status, text) = report("readyz", &of_event_loop(&snapshot), Some("config"));
+    assert_eq!(status, StatusCode::OK);
+    let expected = "[+]config ok, but the file on disk was refused 5s ago (a:1:1: one; a:2:1: two); the agent runs with \
+        the one that it read 1m ago\nreadyz check passed\n";
+    assert_eq!(text, expected);
 }
