@@ -92,7 +92,7 @@ pub const CHECKS: [Check; 38] = [
          priority is no fault. Unknown if the agent listens elsewhere. Does not apply under the policy `stop`, with \
          --wire off, without an agent, and to the VIPs of a file",
     ),
-    Check::of("config", "whether the agent of a file has taken it, as `wire` does")
+    Check::of("config", "whether an agent of a file has taken it; the fact comes as that of `wire`")
         .yellow("the file was refused: the agent runs with an earlier one, and its next start fails"),
     Check::of("link", "the interface, its carrier and its driver")
         .red("it is down, without carrier or missing; or no interface could have VIPs"),

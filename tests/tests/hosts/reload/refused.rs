@@ -172,7 +172,9 @@ fn a_file_system_that_does_not_answer_stops_neither_the_heartbeat_nor_a_good_fil
         assert_shown(node, Some(why))?;
         let threads = threads_of(&node.agent)?;
         assert_heartbeat(node)?;
-        ensure!(threads_of(&node.agent)? == threads, "threads pile up");
+        let later = threads_of(&node.agent)?;
+        // Those of the pages come and go.
+        ensure!(later <= threads, "threads pile up: {threads}, then {later}");
         mend(node, seen)?;
         assert_shown(node, None)?;
         hang(node).map(drop)
