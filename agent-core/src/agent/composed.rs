@@ -208,6 +208,15 @@ impl Agent {
         self.visibility.twins.found(ifindex)
     }
 
+    /// Returns true if each VIP of the file is held, or is known to have to wait.
+    pub fn has_decided(&self) -> bool {
+        let is_taking = match &self.source {
+            Source::File(file) => file.is_taking(),
+            Source::Cluster(_) => false,
+        };
+        self.segment.is_started() && self.segment.undecided() == 0 && !is_taking
+    }
+
     /// Returns true if no work waits for a result.
     pub fn is_idle(&self) -> bool {
         self.work.waiting.is_none()

@@ -120,6 +120,8 @@ pub enum Effect {
         own: IpAddr,
     },
     Cluster(Cluster),
+    /// Read the file again. [`Input::File`](super::Input::File) follows.
+    ReadFile,
     /// The texts of the present problems.
     Problems(BTreeSet<String>),
     Log(Line),
@@ -220,6 +222,12 @@ pub enum Request {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
+    /// The file was applied, or an operator wants yielded VIPs back.
+    Configured {
+        reclaim: bool,
+    },
+    /// The file takes something away, and is applied when it has not changed for a time.
+    Unsettled,
     /// The network could not be observed.
     Unobserved(String),
     /// Notifications of the network were lost.

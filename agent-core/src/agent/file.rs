@@ -17,6 +17,34 @@ const PROGRESS: Duration = Duration::from_secs(5);
 /// Time during which free addresses are collected, to be taken together.
 const TOGETHER: Duration = Duration::from_millis(10);
 
+/// Time for which a file must be unchanged before it takes something away: its writer may go on.
+const SETTLE: Duration = Duration::from_secs(2);
+/// The longest time for which a file that goes on changing is not applied.
+const MOST_UNSETTLED: Duration = Duration::from_secs(10);
+
+/// A file that takes something away, and may not be complete yet.
+struct Unsettled {
+    config: Box<Config>,
+    /// Time of the first such file since one was applied.
+    since: Monotonic,
+    /// Time from which this one counts as complete.
+    due: Monotonic,
+    /// True if it is being read again.
+    is_read_again: bool,
+}
+
+/// What becomes of a file that was read.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Settled {
+    /// The file is faulty, or the running configuration.
+    Unchanged,
+    Applies(Box<Config>),
+    /// The file is read again later. The first since one was applied is logged.
+    Waits {
+        is_first: bool,
+    },
+}
+
 /// The state of a standalone agent.
 pub struct File {
     heartbeat: Heartbeat,
@@ -36,6 +64,7 @@ pub struct File {
     logged: Option<Monotonic>,
     /// Time of the lease deadline's last move.
     beaten: Monotonic,
+    unsettled: Option<Unsettled>,
 }
 
 impl File {
@@ -51,6 +80,7 @@ impl File {
             take_next: now,
             logged: None,
             beaten: now,
+            unsettled: None,
         }
     }
 
@@ -85,8 +115,52 @@ impl File {
     }
 
     pub(super) fn next_deadline(&self) -> Monotonic {
-        let beat = self.heartbeat.next_deadline();
-        self.take_due.map_or(beat, |due| due.min(beat))
+        let unsettled = self.unsettled.as_ref().filter(|it| !it.is_read_again).map(|it| it.due);
+        let others = [self.take_due, unsettled];
+        others.into_iter().flatten().fold(self.heartbeat.next_deadline(), Ord::min)
+    }
+
+    /// Returns the configuration of a file, if it is to be applied now. A file that only adds VIPs is
+    /// applied at once. Any other may be the first half of what its writer has in mind: it is applied
+    /// when it was read again after [`SETTLE`] and has not changed. An operator's request cannot wait.
+    pub(super) fn settle(
+        &mut self,
+        read: Option<Box<Config>>,
+        running: &Config,
+        is_requested: bool,
+        now: Monotonic,
+    ) -> Settled {
+        let before = self.unsettled.take();
+        let Some(config) = read else { return Settled::Unchanged };
+        if *config == *running {
+            return Settled::Unchanged;
+        }
+        if is_requested || config.only_adds_to(running) {
+            return Settled::Applies(config);
+        }
+        let since = before.as_ref().map_or(now, |it| it.since);
+        let end = since + MOST_UNSETTLED;
+        let is_first = before.is_none();
+        let due = match before {
+            Some(before) if before.config == config => before.due,
+            Some(_) | None => (now + SETTLE).min(end),
+        };
+        if due <= now {
+            return Settled::Applies(config);
+        }
+        self.unsettled = Some(Unsettled { config, since, due, is_read_again: false });
+        Settled::Waits { is_first }
+    }
+
+    /// Returns true once if a file that waits is to be read again.
+    pub(super) fn begin_to_read_again(&mut self, now: Monotonic) -> bool {
+        let due = self.unsettled.as_mut().filter(|it| it.due <= now && !it.is_read_again);
+        due.map(|it| it.is_read_again = true).is_some()
+    }
+
+    /// Returns true if addresses were found free that are not held yet.
+    pub(super) fn is_taking(&self) -> bool {
+        self.take_due.is_some()
     }
 
     /// Returns true if the lease deadline must be moved.

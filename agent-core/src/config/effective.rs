@@ -1,6 +1,6 @@
 //! The effective configuration: every value of the file, and the defaults of the others.
 
-use std::net::IpAddr;
+use std::{collections::BTreeMap, net::IpAddr};
 
 use serde::Serialize;
 use vipward_common::MacAddr;
@@ -27,6 +27,7 @@ pub struct Config {
     /// The VIPs, in the file's order.
     pub vips: Vec<VipConfig>,
     /// MACs of hosts that may take a VIP over once the lease deadline has passed.
+    #[serde(serialize_with = "sections::macs")]
     pub peers: Vec<MacAddr>,
     pub attach: Attach,
     #[serde(serialize_with = "sections::fence")]
@@ -56,7 +57,7 @@ pub struct VipConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bind: Option<InterfaceName>,
     /// The holder's MAC, for a VIP that this node guards for another host.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "sections::mac")]
     pub mac: Option<MacAddr>,
     /// True to take the VIP without probing, even if its address is in use.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -101,6 +102,35 @@ impl Config {
     pub fn selection(&self) -> Selection<'_> {
         let named = self.vips.iter().filter_map(|vip| vip.interface.as_ref()?.literal()).collect();
         Selection { interfaces: &self.interfaces, named, peers: &self.peers }
+    }
+
+    /// Returns true if this is `other` with more VIPs, or with the same in another order.
+    pub fn only_adds_to(&self, other: &Self) -> bool {
+        let Self {
+            node,
+            interfaces,
+            vips,
+            peers,
+            attach,
+            fence,
+            announce,
+            probe,
+            conflicts,
+            yields,
+            shutdown,
+        } = other;
+        let is_as_before = self.node == *node
+            && self.interfaces == *interfaces
+            && self.peers == *peers
+            && self.attach == *attach
+            && self.fence == *fence
+            && self.announce == *announce
+            && self.probe == *probe
+            && self.conflicts == *conflicts
+            && self.yields == *yields
+            && self.shutdown == *shutdown;
+        let own: BTreeMap<IpAddr, &VipConfig> = self.vips.iter().map(|vip| (vip.address, vip)).collect();
+        is_as_before && vips.iter().all(|vip| own.get(&vip.address) == Some(&vip))
     }
 
     /// Returns the effective configuration, with every default.

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use vipward_common::Policy;
+use serde_saphyr::DoubleQuoted;
+use vipward_common::{MacAddr, Policy};
 
 use crate::{
     host::heartbeat,
@@ -19,6 +20,19 @@ pub(super) const RFC_5227: &str = "rfc5227";
 
 fn duration(duration: Duration) -> String {
     humantime::format_duration(duration).to_string()
+}
+
+/// Returns a MAC in quotes. Some readers of YAML take one without them for a number.
+fn quoted(mac: &MacAddr) -> DoubleQuoted<String> {
+    DoubleQuoted(mac.to_string())
+}
+
+pub(super) fn mac<S: Serializer>(mac: &Option<MacAddr>, serializer: S) -> Result<S::Ok, S::Error> {
+    mac.as_ref().map(quoted).serialize(serializer)
+}
+
+pub(super) fn macs<S: Serializer>(macs: &[MacAddr], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(macs.iter().map(quoted))
 }
 
 pub(super) fn fence<S: Serializer>(fence: &heartbeat::Settings, serializer: S) -> Result<S::Ok, S::Error> {

@@ -155,9 +155,9 @@ vips:
   bind: lo
 - address: \"192.0.2.1\"
   interface: eth*
-  mac: 02:00:00:00:00:01
+  mac: \"02:00:00:00:00:01\"
 peers:
-- 02:00:00:00:0a:02
+- \"02:00:00:00:0a:02\"
 attach: auto
 fence:
   duration: 3s
@@ -298,5 +298,40 @@ proptest! {
                 prop_assert!(error.to_string().starts_with("vipward.yaml"));
             }
         }
+    }
+}
+
+#[test]
+fn a_file_only_adds_if_it_has_all_that_another_has() {
+    const RUNNING: &str = "vips: [{address: 192.0.2.10}, {address: 192.0.2.11, bind: lo}]\n";
+    let parse = |text: &str| Config::parse(text, "vipward.yaml", "node").expect("a configuration");
+    let table = [
+        ("the same", RUNNING.to_owned(), true),
+        (
+            "more, in another order",
+            "vips: [{address: 192.0.2.12}, {address: 192.0.2.11, bind: lo}, {address: 192.0.2.10}]"
+                .to_owned(),
+            true,
+        ),
+        ("fewer", "vips: [{address: 192.0.2.10}]".to_owned(), false),
+        ("none", "vips: []".to_owned(), false),
+        (
+            "one without its key",
+            "vips: [{address: 192.0.2.10}, {address: 192.0.2.11}, {address: 192.0.2.12}]".to_owned(),
+            false,
+        ),
+        ("other interfaces", format!("{RUNNING}interfaces: [eth0]"), false),
+        ("another node", format!("{RUNNING}node: other"), false),
+        ("a peer", format!("{RUNNING}peers: ['02:00:00:00:00:09']"), false),
+        ("another mode", format!("{RUNNING}attach: tc"), false),
+        ("another policy", format!("{RUNNING}fence: {{policy: stop}}"), false),
+        ("other announcements", format!("{RUNNING}announce: {{refresh: 90s}}"), false),
+        ("other probes", format!("{RUNNING}probe: {{count: 1}}"), false),
+        ("another defence", format!("{RUNNING}conflicts: {{defend: once}}"), false),
+        ("yields are kept", format!("{RUNNING}yield: keep"), false),
+        ("another end", format!("{RUNNING}shutdown: withdraw"), false),
+    ];
+    for (what, text, expected) in table {
+        assert_eq!(parse(&text).only_adds_to(&parse(RUNNING)), expected, "{what}");
     }
 }

@@ -7,6 +7,7 @@ mod addresses;
 mod check;
 mod described;
 mod facts;
+mod file;
 mod lease_deadline;
 mod links;
 mod machine;
@@ -21,8 +22,8 @@ mod tests;
 
 pub use self::described::{CHECKS, Check, subjects};
 pub use self::facts::{
-    Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir, Process,
-    TcProgram, WireReport, Wireless,
+    Agent, Bound, Conf, ConfV6, Facts, FileReport, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir,
+    Process, Refusal, TcProgram, WireReport, Wireless,
 };
 pub(crate) use self::lease_deadline::{LEASE_DEADLINE, judge as judge_deadline};
 pub(crate) use self::program::{Link, Program};
@@ -35,6 +36,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut checks = machine::checks(facts);
     checks.extend(plane::checks(facts));
     checks.push(wire::check(facts));
+    checks.push(file::check(facts));
     checks.extend(links::checks(facts));
     checks.extend(multicast::checks(facts));
     checks.extend(addresses::checks(facts));

@@ -14,6 +14,7 @@ mod lines;
 mod reading;
 mod rounds;
 mod run;
+mod service;
 mod snapshot;
 mod standalone;
 mod starting;

@@ -12,6 +12,6 @@ pub use self::{
 };
 pub(crate) use self::{
     checks::report,
-    client::{waiting, wire, wire_report},
+    client::{file, waiting, wire, wire_report},
     server::{accepted, serve},
 };

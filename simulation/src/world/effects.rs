@@ -128,6 +128,8 @@ impl World {
             Effect::PutProof(..)
             | Effect::PutTwin(..)
             | Effect::State { .. }
+            // Each agent here has a cluster.
+            | Effect::ReadFile
             | Effect::Problems(_)
             | Effect::Log(_) => {
                 return None;

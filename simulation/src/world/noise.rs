@@ -86,6 +86,7 @@ fn is_noise(effect: &Effect) -> bool {
         | Effect::ProbeHeld { .. }
         | Effect::Count
         | Effect::Listen { .. }
+        | Effect::ReadFile
         | Effect::Problems(_)
         | Effect::Log(_) => false,
     }

@@ -4,4 +4,5 @@ mod going;
 mod lease_deadline;
 mod restarts;
 mod sizes;
+mod systemd;
 mod versions;

@@ -1,5 +1,8 @@
 //! Changes of the configuration under requests: VIPs that are not concerned are not touched.
 
+mod parts;
+mod refused;
+
 use std::fmt::Write as _;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -7,7 +7,8 @@ use vipward_common::{VipEntry, VipKey};
 use super::{Agent, settings};
 use crate::{
     agent::{
-        effect::{Effect, Reading},
+        effect::{Effect, Line, Reading},
+        file::Settled,
         input::File,
         segment::{Authority as _, Input},
         source::Source,
@@ -22,6 +23,9 @@ impl Agent {
     pub(super) fn on_deadline(&mut self, now: Monotonic) {
         match &mut self.source {
             Source::File(file) => {
+                if file.begin_to_read_again(now) {
+                    self.effects.push(Effect::ReadFile);
+                }
                 if file.is_due(now) {
                     self.effects.extend(file.beat(self.host.yields_settled(), now));
                     self.work.add([Work::SettleYields]);
@@ -128,16 +132,22 @@ impl Agent {
     pub(super) fn on_file(&mut self, read: File, now: Monotonic) {
         let File { config, reclaim } = read;
         let Source::File(file) = &mut self.source else { return };
-        match config {
-            Some(config) if *config == self.config && !reclaim => return,
-            Some(config) => {
+        match file.settle(config, &self.config, reclaim, now) {
+            Settled::Applies(config) => {
                 file.configure(&config, now);
                 self.segment.configure(&settings(&config), now);
                 self.config = *config;
                 self.answers.configure(self.source.grace(&self.config));
+                self.log(Line::Configured { reclaim });
             }
-            None if !reclaim => return,
-            None => {}
+            Settled::Waits { is_first } => {
+                if is_first {
+                    self.log(Line::Unsettled);
+                }
+                return;
+            }
+            Settled::Unchanged if !reclaim => return,
+            Settled::Unchanged => self.log(Line::Configured { reclaim }),
         }
         if let Source::File(file) = &mut self.source {
             self.effects.extend(file.beat(self.host.yields_settled(), now));

@@ -55,7 +55,7 @@ pub fn subjects() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 /// Every check, in the order of the report.
-pub const CHECKS: [Check; 37] = [
+pub const CHECKS: [Check; 38] = [
     Check::of("kernel", "the release of the kernel").red("it lacks something that the program needs; Linux 5.12 \
         has all").begins("host"),
     Check::of("btf", "/sys/kernel/btf/vmlinux").red("it is missing"),
@@ -113,6 +113,8 @@ pub const CHECKS: [Check; 37] = [
          priority is no fault. Unknown if the agent listens elsewhere. Does not apply under the policy `stop`, with \
          --wire off, without an agent, and to the VIPs of a file",
     ),
+    Check::of("config", "whether an agent of a file has taken it; the fact comes as that of `wire`")
+        .yellow("the file was refused: the agent runs with an earlier one, and its next start fails"),
     Check::of("link", "the interface, its carrier and its driver")
         .begins("interfaces")
         .red("it is down, without carrier or missing; or no interface could have VIPs"),

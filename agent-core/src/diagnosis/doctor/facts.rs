@@ -2,16 +2,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
+    fmt,
     path::PathBuf,
     time::Duration,
 };
 
+use humantime::FormattedDuration;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use vipward_common::{Offender, OffenderKey};
 
 use crate::{
-    base::pattern::InterfacePattern,
+    base::{legible::Excerpt, pattern::InterfacePattern},
     diagnosis::{
         fact::Fact,
         pinned::{Contents, Plane},
@@ -21,6 +23,9 @@ use crate::{
     ownership::{WireCounts, WireView},
     segment::groups::Membership,
 };
+
+/// The most characters of a refusal that are shown. The log has all.
+const MOST_SHOWN: usize = 400;
 
 /// The facts about a host.
 #[derive(Clone, Debug)]
@@ -39,6 +44,8 @@ pub struct Facts {
     /// The interfaces to examine. If empty: those that an agent would attach to.
     pub wanted: Vec<InterfacePattern>,
     pub wire: Fact<WireReport>,
+    /// The agent's file.
+    pub file: Fact<FileReport>,
     pub network: Fact<NetView>,
     /// The addresses, with their labels and protocols.
     pub bound: Fact<Vec<Bound>>,
@@ -108,6 +115,47 @@ pub struct WireReport {
     pub view: Option<WireView>,
     /// The thread that pings. None if it does not run.
     pub thread: Option<Thread>,
+}
+
+/// A standalone agent's account of its file, as its page `/debug/file` has it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FileReport {
+    /// Its path.
+    pub file: String,
+    /// Time of the last file without a fault, in seconds since 1970.
+    pub read_at_unix_seconds: i64,
+    pub read_seconds_ago: u64,
+    /// None if the agent took the last file that it has read.
+    pub refused: Option<Refusal>,
+}
+
+/// A file that an agent does not take.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The reason, with its causes.
+    pub why: String,
+    /// Age of the first refusal since a file without a fault.
+    pub seconds_ago: u64,
+}
+
+impl fmt::Display for FileReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { file, read_seconds_ago, refused, .. } = self;
+        let read = seconds(*read_seconds_ago);
+        match refused {
+            None => write!(f, "{file} is in force, as it was read {read} ago"),
+            Some(Refusal { why, seconds_ago }) => write!(
+                f,
+                "the file on disk was refused {} ago ({}); the agent runs with the one that it read {read} ago",
+                seconds(*seconds_ago),
+                Excerpt::of(&why.replace('\n', "; "), MOST_SHOWN)
+            ),
+        }
+    }
+}
+
+fn seconds(seconds: u64) -> FormattedDuration {
+    humantime::format_duration(Duration::from_secs(seconds))
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -18,6 +18,7 @@ use crate::{
 };
 
 mod addresses;
+mod file;
 mod links;
 mod machine;
 mod multicast;
@@ -61,6 +62,12 @@ fn healthy() -> Facts {
         heartbeat: Read(Heartbeat::Seen { good_for: Duration::from_millis(3_400) }),
         offenders: Read(BTreeMap::new()),
         wire: Fact::skipped("no agent of a cluster runs"),
+        file: Read(FileReport {
+            file: "/etc/vipward/vipward.yaml".to_owned(),
+            read_at_unix_seconds: 1_795_000_000,
+            read_seconds_ago: 3_600,
+            refused: None,
+        }),
         wanted: Vec::new(),
         network: Read(view),
         bound: Read(vec![bound(2, "192.0.2.2/24", "eth0")]),
@@ -202,6 +209,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("map-fill", None),
             ("events-lost", None),
             ("wire", None),
+            ("config", None),
             ("link", eth0),
             ("wireless", eth0),
             ("program", eth0),
@@ -264,6 +272,7 @@ fn nothing_that_could_not_be_read_is_green() {
     facts.heartbeat = Fact::failed(WHY);
     facts.offenders = Fact::failed(WHY);
     facts.wire = Fact::failed(WHY);
+    facts.file = Fact::failed(WHY);
     facts.bound = Fact::failed(WHY);
     facts.memberships = Fact::failed(WHY);
     facts.neighbours = Fact::failed(WHY);

@@ -16,6 +16,7 @@ use super::{
     inputs::Inputs,
     lines::{self, Log},
     reading::Reading,
+    service::Service,
     starting::OpenEndpoints,
     timing::now,
 };
@@ -42,6 +43,8 @@ pub(super) struct EventLoop {
     /// The kernel, for changes of memberships in groups.
     pub(super) groups: Option<Exchange>,
     pub(super) log: Log,
+    /// The service manager, if it wants news.
+    pub(super) service: Option<Service>,
     pub(super) outer: Outer,
     pub(super) metrics: Arc<Metrics>,
     pub(super) is_stopped: bool,
@@ -132,6 +135,7 @@ impl EventLoop {
             packets: Packets::open()?,
             groups: None,
             log: Log::start(now),
+            service: None,
             outer,
             metrics: endpoints.metrics,
             is_stopped: false,

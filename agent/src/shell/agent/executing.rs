@@ -23,7 +23,7 @@ use vipward_core::{
 use self::sending::{SharedState, sender_of_probes};
 use super::{
     error::{RunError, system},
-    event_loop::EventLoop,
+    event_loop::{EventLoop, Outer},
     rounds::{OfOther, Report, Round},
     timing::now,
 };
@@ -92,7 +92,18 @@ impl EventLoop {
                 let Some(cluster) = self.outer.cluster() else { return Ok(None) };
                 return Ok(cluster.carry_out(effect, &mut self.plane)?.map(Input::Cluster));
             }
-            Effect::SetDeadline(lease_deadline) => self.plane.maps_mut().set_deadline(&lease_deadline)?,
+            Effect::SetDeadline(lease_deadline) => {
+                self.plane.maps_mut().set_deadline(&lease_deadline)?;
+                // Thousands of VIPs are written in one step.
+                if let Some(service) = &mut self.service {
+                    service.ping(now()?);
+                }
+            }
+            Effect::ReadFile => {
+                if let Outer::File(reading) = &mut self.outer {
+                    reading.want(false);
+                }
+            }
             Effect::PutProof(ifindex, proof) => {
                 let twin = self.agent.twin(ifindex);
                 self.plane.maps_mut().put_findings(ifindex, proof, twin)?;

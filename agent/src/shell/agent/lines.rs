@@ -118,6 +118,10 @@ impl Log {
     /// Writes a line, unless there are too many of its kind.
     pub(super) fn line(&mut self, line: &Line, agent: &Agent, metrics: &Metrics, now: Monotonic) {
         match line {
+            Line::Configured { reclaim } => info!(reclaim, "configuration is applied"),
+            Line::Unsettled => info!(
+                "the file changes or leaves out what is in force; it is applied when it has not changed for 2 s"
+            ),
             Line::Unobserved(error) => warn!(error, "the network could not be observed; trying again"),
             Line::Overrun => warn!("network notifications were lost; everything is observed again"),
             Line::Unread(error) => {

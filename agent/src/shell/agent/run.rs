@@ -3,7 +3,7 @@
 use tokio::sync::mpsc;
 use tracing::info;
 use vipward_core::{
-    agent::{File, Input, cluster::Input as ClusterInput},
+    agent::{Input, cluster::Input as ClusterInput},
     base::time::Monotonic,
 };
 
@@ -13,15 +13,17 @@ use super::{
     event_loop::{EventLoop, Outer},
     executing::listened,
     inputs::Received,
+    reading::Read,
     rounds::News,
+    service::Service,
     timing::now,
 };
 use crate::shell::endpoints::Question;
 
 /// An input from the source of VIPs, or a question of the endpoints.
 enum SourceEvent {
-    /// The file may have changed.
-    Reload,
+    /// The file was read.
+    File(Read),
     Question(Question),
     Cluster(Box<cluster::ClusterEvent>),
 }
@@ -31,7 +33,7 @@ async fn next(outer: &mut Outer, questions: &mut mpsc::Receiver<Question>) -> Re
     match outer {
         Outer::File(reading) => tokio::select! {
             biased;
-            changed = reading.watch.changed() => Ok(changed.map(|()| SourceEvent::Reload)?),
+            read = reading.next() => Ok(SourceEvent::File(read?)),
             Some(question) = questions.recv() => Ok(SourceEvent::Question(question)),
         },
         Outer::Cluster(cluster) => Ok(match cluster.next(questions).await {
@@ -56,7 +58,8 @@ impl EventLoop {
             biased;
             received = self.inputs.receive(deadline) => self.on_received(received?).await,
             event = next(&mut self.outer, &mut self.questions) => self.on_source_event(event?).await,
-        }
+        }?;
+        self.notify_service()
     }
 
     fn next_deadline(&self) -> Monotonic {
@@ -64,7 +67,8 @@ impl EventLoop {
             Outer::File(_) => None,
             Outer::Cluster(cluster) => cluster.next_deadline(),
         };
-        let others = [self.log.next_deadline(), outer];
+        let service = self.service.as_ref().and_then(Service::next_deadline);
+        let others = [self.log.next_deadline(), outer, service];
         others.into_iter().flatten().fold(self.agent.next_deadline(), Ord::min)
     }
 
@@ -82,12 +86,15 @@ impl EventLoop {
             Received::Stop(signal) => match &mut self.outer {
                 Outer::File(reading) => {
                     reading.stopped_by = Some(signal);
+                    if let Some(service) = &self.service {
+                        service.stopping();
+                    }
                     self.step(Input::Stop).await?;
                 }
                 Outer::Cluster(cluster) => cluster.on_signal(signal),
             },
-            Received::Hangup => match &self.outer {
-                Outer::File(_) => self.reload(true).await?,
+            Received::Hangup => match &mut self.outer {
+                Outer::File(reading) => reading.want(true),
                 Outer::Cluster(_) => {
                     info!("SIGHUP has no effect: there is no file to read again, and the cluster is watched");
                 }
@@ -121,7 +128,11 @@ impl EventLoop {
 
     async fn on_source_event(&mut self, event: SourceEvent) -> Result<(), RunError> {
         match event {
-            SourceEvent::Reload => self.reload(false).await,
+            SourceEvent::File(read) => {
+                let Outer::File(reading) = &mut self.outer else { return Ok(()) };
+                let file = reading.on_read(read);
+                self.step(Input::File(file)).await
+            }
             SourceEvent::Question(question) => {
                 self.on_question(question);
                 Ok(())
@@ -134,13 +145,6 @@ impl EventLoop {
                 }
             }
         }
-    }
-
-    /// Reads the file again. A faulty file changes nothing.
-    async fn reload(&mut self, reclaim: bool) -> Result<(), RunError> {
-        let Outer::File(reading) = &self.outer else { return Ok(()) };
-        let config = reading.read(self.agent.config(), reclaim);
-        self.step(Input::File(File { config, reclaim })).await
     }
 
     /// Steps the agent when an overload with claims begins or ends.

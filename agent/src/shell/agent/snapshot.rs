@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use vipward_core::{
     agent::Source,
     base::time::Monotonic,
-    diagnosis::doctor::WireReport,
+    diagnosis::doctor::{FileReport, WireReport},
     host::net::Interface,
     segment::{
         confirming::Answerer,
@@ -34,6 +34,7 @@ impl EventLoop {
             Question::Look(answer) => drop(answer.send(self.snapshot(now))),
             Question::Wire(answer) => drop(answer.send(self.wire(now))),
             Question::Waiting(answer) => drop(answer.send(self.agent.waiting())),
+            Question::File(answer) => drop(answer.send(self.file())),
             Question::State(answer) => drop(answer.send(self.state(now))),
         }
     }
@@ -54,6 +55,13 @@ impl EventLoop {
             view: engine.wire_view(now),
             thread: outer.detector.as_ref().and_then(FailureDetector::thread),
         })
+    }
+
+    fn file(&self) -> Option<FileReport> {
+        match &self.outer {
+            Outer::File(reading) => Some(reading.report()),
+            Outer::Cluster(_) => None,
+        }
     }
 
     /// Returns the state for the metrics that stand in for `MetalLB`'s.
@@ -81,7 +89,7 @@ impl EventLoop {
                 "wire": outer.detector.as_ref().map(FailureDetector::state),
             }),
             (Source::File(file), Outer::File(reading)) => json!({
-                "file": reading.path,
+                "file": reading.report(),
                 "last_heartbeat_seconds_ago": ago(file.beaten()),
             }),
             (Source::File(_), Outer::Cluster(_)) | (Source::Cluster(_), Outer::File(_)) => Value::Null,
@@ -100,6 +108,7 @@ impl EventLoop {
             agent: self.agent.snapshot(now),
             mode: self.mode(),
             wire: self.wire(now),
+            file: self.file(),
             metallb: self.metallb(),
             problems: self.log.open_problems().len(),
         }

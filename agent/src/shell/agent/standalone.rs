@@ -10,6 +10,7 @@ use super::{
     error::RunError,
     event_loop::{EventLoop, Opened, Outer},
     reading::Reading,
+    service::Service,
     starting::{OpenEndpoints, check_host, read_config},
     timing::{clock_tick, now},
 };
@@ -17,23 +18,24 @@ use crate::{
     cli::AgentArgs,
     shell::{
         endpoints::metrics::Mode,
-        kernel::{bpf::Loader, file_watch::FileWatch},
+        kernel::{bpf::Loader, systemd::Systemd},
     },
 };
 
 /// Runs a standalone agent until a signal ends it.
 pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let loader = Loader::new();
-    let watch = FileWatch::new(&args.config)?;
     let config = read_config(&args.config)?;
     let _lock = check_host(&args.plane.pins)?;
     let endpoints = OpenEndpoints::open(Mode::Standalone, &args.pages, None).await?;
     let mut file = FileSource::start(&config, clock_tick()?, now()?);
     let first = file.first_deadline(now()?);
     let opened = Opened::open(&args.plane, loader, first, &endpoints).await?;
-    let reading = Reading { path: args.config.clone(), watch, stopped_by: None };
+    let reading = Reading::start(args.config.clone())?;
     let mut event_loop =
         EventLoop::start(opened, config, Source::File(file), Outer::File(reading), endpoints)?;
+    let now = now()?;
+    event_loop.service = Systemd::find().map(|systemd| Service::start(systemd, now));
     event_loop.step(Input::Begin).await?;
     let node = &event_loop.agent.config().node;
     info!(%node, config = %args.config.display(), "agent is running");

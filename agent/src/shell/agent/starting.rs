@@ -1,6 +1,11 @@
 //! What the agents of a file and of a cluster do before they open the data plane.
 
-use std::{fs, io, net::IpAddr, path::Path, sync::Arc};
+use std::{
+    io,
+    net::IpAddr,
+    path::Path,
+    sync::{Arc, mpsc as blocking},
+};
 
 use nix::unistd::gethostname;
 use tokio::sync::mpsc;
@@ -14,13 +19,30 @@ use crate::{
             Endpoints, Question,
             metrics::{Metrics, Mode},
         },
-        kernel::preflight::{self, PinDirLock},
+        kernel::{
+            file::{self, FileError, PATIENCE, Threads},
+            preflight::{self, PinDirLock},
+        },
     },
 };
 
+/// Reads the configuration, or fails when its file system does not answer.
 pub fn read_config(path: &Path) -> Result<Config, RunError> {
-    let text =
-        fs::read_to_string(path).map_err(|source| RunError::ReadConfig { path: path.to_owned(), source })?;
+    let failed = |source| RunError::ReadConfig { path: path.to_owned(), source };
+    let (sender, receiver) = blocking::channel();
+    let from = path.to_owned();
+    let reading = move || {
+        // The receiver may have given up.
+        drop(sender.send(file::read(&from)));
+    };
+    Threads::default().run(reading).map_err(failed)?;
+    let read = receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| Err(FileError::TooSlow.into()));
+    parse_config(path, read)
+}
+
+/// Makes a configuration of what was read.
+pub(super) fn parse_config(path: &Path, read: io::Result<String>) -> Result<Config, RunError> {
+    let text = read.map_err(|source| RunError::ReadConfig { path: path.to_owned(), source })?;
     let host = gethostname().map_err(io::Error::from).map_err(system("read the host name"))?;
     Ok(Config::parse(&text, &path.display().to_string(), &host.to_string_lossy())?)
 }

@@ -60,6 +60,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
         machine: machine(agent.clone()),
         pin_dir: fact(preflight::look_at(dir)),
         wire: agent.clone().and_then(endpoints::wire),
+        file: agent.clone().and_then(endpoints::file),
         plane,
         heartbeat,
         offenders: offenders(&pins),

@@ -30,19 +30,25 @@ const MOST_NAMED: usize = 8;
 pub struct Check {
     name: &'static str,
     wrong: Vec<String>,
+    /// What an operator should mend, although the check passes.
+    remark: Option<String>,
 }
 
 impl Check {
     pub fn ok(name: &'static str) -> Self {
-        Self { name, wrong: Vec::new() }
+        Self { name, wrong: Vec::new(), remark: None }
     }
 
     pub fn failed(name: &'static str, wrong: impl Into<String>) -> Self {
-        Self { name, wrong: vec![wrong.into()] }
+        Self { name, wrong: vec![wrong.into()], remark: None }
     }
 
     pub fn of(name: &'static str, wrong: Vec<String>) -> Self {
-        Self { name, wrong }
+        Self { name, wrong, remark: None }
+    }
+
+    fn remarked(name: &'static str, remark: Option<String>) -> Self {
+        Self { name, wrong: Vec::new(), remark }
     }
 
     pub(super) fn is_ok(&self) -> bool {
@@ -64,7 +70,9 @@ pub(crate) fn report(page: &str, checks: &[Check], only: Option<&str>) -> (Statu
     }
     let mut text = String::new();
     for check in &notified {
-        let line = if check.is_ok() {
+        let line = if let Some(remark) = &check.remark {
+            writeln!(text, "[+]{} ok, but {remark}", check.name)
+        } else if check.is_ok() {
             writeln!(text, "[+]{} ok", check.name)
         } else {
             writeln!(text, "[-]{} failed: {}", check.name, check.wrong.join("; "))
@@ -89,6 +97,11 @@ pub(super) fn of_event_loop(snapshot: &Snapshot) -> Vec<Check> {
         let read = snapshot.agent.started;
         let wrong = (!read).then(|| "the cluster has not been read yet".to_owned());
         checks.push(Check::of("cluster", wrong.into_iter().collect()));
+    }
+    // A host with a faulty file answers on. If it were not ready, one wrong edit would take all hosts away.
+    if let Some(file) = &snapshot.file {
+        let remark = file.refused.as_ref().map(|_| file.to_string());
+        checks.push(Check::remarked("config", remark));
     }
     let mut detached = Vec::new();
     if snapshot.agent.interfaces.is_empty() {

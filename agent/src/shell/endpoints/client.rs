@@ -10,7 +10,7 @@ use std::{
 use serde::de::DeserializeOwned;
 use vipward_core::{
     diagnosis::{
-        doctor::{Agent, WireReport},
+        doctor::{Agent, FileReport, WireReport},
         fact::{Fact, Unread},
     },
     host::answering::Waiting,
@@ -25,6 +25,8 @@ use crate::{
 pub(super) const WIRE: &str = "/debug/wire";
 /// The endpoint of the VIPs that wait.
 pub(super) const WAITING: &str = "/debug/waiting";
+/// The endpoint of a standalone agent's file.
+pub(super) const FILE: &str = "/debug/file";
 /// The time that the agent has to answer: its event loop has 2 s.
 const PATIENCE: Duration = Duration::from_secs(3);
 /// The longest answer that is read.
@@ -42,10 +44,17 @@ pub(crate) fn waiting(dir: &Path) -> Fact<Vec<Waiting>> {
 
 /// Returns the agent's report of the failure detector.
 pub(crate) fn wire(agent: Agent) -> Fact<WireReport> {
-    query(agent, WIRE).and_then(|report| match report {
-        Some(report) => Fact::Read(report),
-        None => Fact::skipped("the agent's VIPs are those of a file"),
-    })
+    ask(agent, WIRE, "the agent's VIPs are those of a file")
+}
+
+/// Returns the agent's report of its file.
+pub(crate) fn file(agent: Agent) -> Fact<FileReport> {
+    ask(agent, FILE, "the agent's VIPs are those of a cluster")
+}
+
+/// Returns a report of the agent. `none` is the reason why one has nothing to report.
+fn ask<T: DeserializeOwned>(agent: Agent, page: &str, none: &str) -> Fact<T> {
+    query(agent, page).and_then(|report| report.map_or_else(|| Fact::skipped(none), Fact::Read))
 }
 
 /// Gets a page of an agent.

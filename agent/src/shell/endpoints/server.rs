@@ -8,6 +8,8 @@
 //! | `/debug/wire` | the event loop's report of the failure detector, for `vipward doctor` on this host
 //! |
 //! | `/debug/waiting` | the VIPs that wait, for `vipward status` and `explain` on this host |
+//! | `/debug/file` | whether the file of a standalone agent was refused, for the same
+//! |
 //! | `/debug/state` | the whole state of event loop and kernel, for this host only |
 //!
 //! The event loop answers from memory only. A thread of its own reads whole maps, one reading at a
@@ -39,13 +41,16 @@ use tokio::{
 };
 use tracing::{info, warn};
 use vipward_core::{
-    diagnosis::{doctor::WireReport, pinned::Contents},
+    diagnosis::{
+        doctor::{FileReport, WireReport},
+        pinned::Contents,
+    },
     host::answering::Waiting,
 };
 
 use super::{
     checks::{self, Check, report},
-    client::{WAITING, WIRE},
+    client::{FILE, WAITING, WIRE},
     listener::{BoundedListener, PeerAddress},
     metrics::{Format, Metrics, Snapshot},
 };
@@ -96,6 +101,8 @@ pub enum Question {
     Wire(oneshot::Sender<Option<WireReport>>),
     /// The VIPs that wait, for `/debug/waiting`.
     Waiting(oneshot::Sender<Vec<Waiting>>),
+    /// The file, for `/debug/file`. None in a cluster.
+    File(oneshot::Sender<Option<FileReport>>),
     /// The whole state, for `/debug/state`.
     State(oneshot::Sender<Value>),
 }
@@ -214,6 +221,7 @@ fn router(state: Arc<ServerState>) -> Router {
         .route("/metrics", get(metrics))
         .route(WIRE, get(wire))
         .route(WAITING, get(waiting))
+        .route(FILE, get(file))
         .route("/debug/state", get(whole_state))
         .with_state(state)
 }
@@ -261,10 +269,7 @@ async fn wire(
     State(state): State<Arc<ServerState>>,
     ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
 ) -> Response {
-    if let Some(refusal) = refusal(peer) {
-        return refusal;
-    }
-    page(state.query(Question::Wire).await)
+    state.report_to(peer, Question::Wire).await
 }
 
 /// Serves the VIPs that wait, with the reasons.
@@ -272,20 +277,15 @@ async fn waiting(
     State(state): State<Arc<ServerState>>,
     ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
 ) -> Response {
-    if let Some(refusal) = refusal(peer) {
-        return refusal;
-    }
-    page(state.query(Question::Waiting).await)
+    state.report_to(peer, Question::Waiting).await
 }
 
-/// Returns the event loop's report as a page, or that there is none.
-fn page(report: Option<impl Serialize>) -> Response {
-    match report {
-        Some(report) => {
-            ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
-        }
-        None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
-    }
+/// Serves the report of the file. A refusal may quote the file.
+async fn file(
+    State(state): State<Arc<ServerState>>,
+    ConnectInfo(PeerAddress(peer)): ConnectInfo<PeerAddress>,
+) -> Response {
+    state.report_to(peer, Question::File).await
 }
 
 /// The page that links the others.
@@ -307,6 +307,23 @@ impl ServerState {
             answer.await.ok()
         };
         timeout(PATIENCE, answer).await.ok().flatten()
+    }
+
+    /// Returns the event loop's answer to this host itself.
+    async fn report_to<T: Serialize>(
+        &self,
+        peer: SocketAddr,
+        question: fn(oneshot::Sender<T>) -> Question,
+    ) -> Response {
+        if let Some(refusal) = refusal(peer) {
+            return refusal;
+        }
+        match self.query(question).await {
+            Some(report) => {
+                ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
+            }
+            None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
+        }
     }
 
     /// Reads the kernel's state, or returns none before the agent has pinned it.

@@ -3,6 +3,9 @@
 //! It watches each directory entry that leads to the file: the file itself, and each symbolic link on
 //! the way to it. It notices a file that is written in place, renamed over or made again. It also
 //! notices a file swapped behind a link, as a Kubernetes `ConfigMap` does with `..data`.
+//!
+//! A path may lead to a file system that does not answer. So a watch runs in a thread of its own, and
+//! each look along the path in another one: what was found before is watched meanwhile.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::OsString;
@@ -10,14 +13,19 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
+
+use super::file::Threads;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +55,7 @@ pub enum FileWatchError {
     },
 }
 
-struct Queue(Inotify);
+struct Queue(Arc<Inotify>);
 
 impl AsRawFd for Queue {
     fn as_raw_fd(&self) -> RawFd {
@@ -55,38 +63,132 @@ impl AsRawFd for Queue {
     }
 }
 
-/// A watch on one file, which need not exist.
+/// A watch on one file, which need not exist. Its thread ends with it.
 pub struct FileWatch {
-    path: PathBuf,
-    queue: AsyncFd<Queue>,
-    /// The names that matter in each watched directory.
-    names: BTreeMap<WatchDescriptor, BTreeSet<OsString>>,
-    due: Option<Instant>,
-    retry: Option<Instant>,
+    changes: mpsc::Receiver<Result<(), FileWatchError>>,
 }
 
 impl FileWatch {
-    /// Starts to watch, in a tokio runtime. A file that is read afterwards misses no change.
-    pub fn new(path: &Path) -> Result<Self, FileWatchError> {
+    /// Starts to watch, and to look along the path in these threads. A change is reported when all is
+    /// watched: a file that is read then misses none.
+    pub fn start(path: &Path, threads: Threads) -> Result<Self, FileWatchError> {
         let open = |source| FileWatchError::Open { path: path.to_owned(), source };
-        if path.file_name().is_none() {
-            return Err(FileWatchError::NotAFile { path: path.to_owned() });
-        }
-        let inotify = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
-            .map_err(|errno| open(errno.into()))?;
-        // SAFETY: an Inotify owns its descriptor, returns the same one
-        // always, and closes it when it is dropped.
-        let queue = unsafe { AsyncFd::register_with_interest(Queue(inotify), Interest::READABLE) }
-            .map_err(|error| open(error.into()))?;
+        let inotify = init(path)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(open)?;
+        let (sender, changes) = mpsc::channel(1);
         let path = std::path::absolute(path).map_err(open)?;
-        let mut watch = Self { path, queue, names: BTreeMap::new(), due: None, retry: None };
-        watch.arm();
-        Ok(watch)
+        let watch = move || runtime.block_on(report(inotify, path, threads, sender));
+        thread::Builder::new().name("file-watch".to_owned()).spawn(watch).map_err(open)?;
+        Ok(Self { changes })
     }
 
     /// Resolves when the file's content may have changed since the last time it resolved. Safe to
     /// cancel.
     pub async fn changed(&mut self) -> Result<(), FileWatchError> {
+        match self.changes.recv().await {
+            Some(changed) => changed,
+            // It has failed before.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Reports changes until the receiver is gone, or the watch fails.
+async fn report(
+    inotify: Inotify,
+    path: PathBuf,
+    threads: Threads,
+    sender: mpsc::Sender<Result<(), FileWatchError>>,
+) {
+    let mut watch = match Watch::on(inotify, path, threads) {
+        Ok(watch) => watch,
+        Err(error) => return drop(sender.try_send(Err(error))),
+    };
+    loop {
+        let changed = tokio::select! {
+            changed = watch.changed() => changed,
+            () = sender.closed() => return,
+        };
+        let has_failed = changed.is_err();
+        // A full channel has a report that was not read yet.
+        drop(sender.try_send(changed));
+        if has_failed {
+            return;
+        }
+    }
+}
+
+fn init(path: &Path) -> Result<Inotify, FileWatchError> {
+    if path.file_name().is_none() {
+        return Err(FileWatchError::NotAFile { path: path.to_owned() });
+    }
+    Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK)
+        .map_err(|errno| FileWatchError::Open { path: path.to_owned(), source: errno.into() })
+}
+
+/// The names that matter in each watched directory.
+type Names = BTreeMap<WatchDescriptor, BTreeSet<OsString>>;
+
+/// What a look along the path finds.
+enum Found {
+    /// An entry that decides, which is watched.
+    Entry(WatchDescriptor, OsString),
+    /// A directory that cannot be watched.
+    Missing(PathBuf, Errno),
+    /// There is nothing else.
+    All,
+}
+
+/// A look along the path.
+#[derive(Default)]
+struct Look {
+    names: Names,
+    missing: Option<(PathBuf, Errno)>,
+}
+
+/// The watch, in its thread.
+struct Watch {
+    path: PathBuf,
+    queue: AsyncFd<Queue>,
+    threads: Threads,
+    names: Names,
+    /// The last look, while it goes on.
+    look: Option<Look>,
+    /// The number of looks that have begun.
+    looks: u64,
+    found: (mpsc::UnboundedSender<(u64, Found)>, mpsc::UnboundedReceiver<(u64, Found)>),
+    due: Option<Instant>,
+    retry: Option<Instant>,
+    has_missed: bool,
+}
+
+impl Watch {
+    /// Watches the absolute `path`, in a tokio runtime.
+    fn on(inotify: Inotify, path: PathBuf, threads: Threads) -> Result<Self, FileWatchError> {
+        // SAFETY: a queue owns its descriptor, returns the same one
+        // always, and closes it when the last owner is dropped.
+        let queue = unsafe { AsyncFd::register_with_interest(Queue(Arc::new(inotify)), Interest::READABLE) };
+        let queue =
+            queue.map_err(|error| FileWatchError::Open { path: path.clone(), source: error.into() })?;
+        let mut watch = Self {
+            path,
+            queue,
+            threads,
+            names: Names::new(),
+            look: None,
+            looks: 0,
+            found: mpsc::unbounded_channel(),
+            due: None,
+            retry: None,
+            has_missed: false,
+        };
+        watch.begin_to_look();
+        Ok(watch)
+    }
+
+    /// Resolves when the file's content may have changed since the last time it resolved. Safe to
+    /// cancel.
+    async fn changed(&mut self) -> Result<(), FileWatchError> {
         loop {
             let wake = [self.due, self.retry].into_iter().flatten().min();
             tokio::select! {
@@ -94,13 +196,18 @@ impl FileWatch {
                     ready.map_err(|source| self.read_error(source))?.clear_ready();
                     self.drain()?;
                 }
+                Some((look, found)) = self.found.1.recv() => {
+                    if look == self.looks {
+                        self.on_found(found);
+                    }
+                }
                 () = sleep_until(wake.unwrap_or_else(Instant::now)), if wake.is_some() => {
                     let now = Instant::now();
-                    if self.due.is_some_and(|due| due <= now) {
-                        self.due = None;
+                    if self.due.take_if(|due| *due <= now).is_some() {
                         return Ok(());
                     }
-                    self.arm();
+                    self.retry = None;
+                    self.begin_to_look();
                 }
             }
         }
@@ -115,22 +222,30 @@ impl FileWatch {
                 Err(errno) => return Err(self.read_error(errno.into())),
             };
             if events.iter().any(|event| self.is_relevant(event)) {
-                self.due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
-                self.arm();
+                self.report_soon();
+                self.begin_to_look();
             }
         }
+    }
+
+    fn report_soon(&mut self) {
+        self.due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
     }
 
     fn is_relevant(&self, event: &InotifyEvent) -> bool {
         if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
             return true;
         }
-        let Some(names) = self.names.get(&event.wd) else { return false };
+        let found = self.look.as_ref().and_then(|look| look.names.get(&event.wd));
+        let mut names = self.names.get(&event.wd).into_iter().chain(found).flatten().peekable();
+        if names.peek().is_none() {
+            return false;
+        }
         let directory_itself =
             AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_IGNORED;
         let Some(name) = &event.name else { return event.mask.intersects(directory_itself) };
         let being_written = event.mask.contains(AddWatchFlags::IN_CREATE) && self.is_being_written();
-        names.contains(name) && !being_written
+        names.any(|it| it == name) && !being_written
     }
 
     /// Returns true if the file has just appeared and its writer will close it. Its content may be
@@ -140,36 +255,65 @@ impl FileWatch {
             .is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1)
     }
 
-    /// Watches the entries that decide now, and no others.
-    fn arm(&mut self) {
-        let inotify = &self.queue.get_ref().0;
-        let mut names: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
-        let mut missing = None;
-        for (directory, name) in deciding_entries(&self.path) {
-            match inotify.add_watch(&directory, mask()) {
-                Ok(watch) => {
-                    names.entry(watch).or_default().insert(name);
-                }
-                Err(errno) => missing = Some((directory, errno)),
+    /// Begins to watch the entries that decide now.
+    fn begin_to_look(&mut self) {
+        self.looks += 1;
+        self.look = Some(Look::default());
+        let (look, sender) = (self.looks, self.found.0.clone());
+        let (path, inotify) = (self.path.clone(), Arc::clone(&self.queue.get_ref().0));
+        // The watch may have ended.
+        let notify = move |found| drop(sender.send((look, found)));
+        let begun = self.threads.run(move || {
+            find_deciding_entries(&path, |directory, name| match inotify.add_watch(&directory, mask()) {
+                Ok(watch) => notify(Found::Entry(watch, name)),
+                Err(errno) => notify(Found::Missing(directory, errno)),
+            });
+            notify(Found::All);
+        });
+        if let Err(error) = begun {
+            warn!(%error, "cannot look where the configuration is; trying every second");
+            self.retry = Some(Instant::now() + RETRY);
+        }
+    }
+
+    fn on_found(&mut self, found: Found) {
+        let Some(look) = &mut self.look else { return };
+        match found {
+            Found::Entry(watch, name) => _ = look.names.entry(watch).or_default().insert(name),
+            Found::Missing(directory, errno) => look.missing = Some((directory, errno)),
+            Found::All => {
+                let Look { names, missing } = self.look.take().unwrap_or_default();
+                self.watch_only(names);
+                self.note_missing(missing);
             }
         }
+    }
+
+    /// Leaves all entries that no longer decide. What has happened before others were watched is a change.
+    fn watch_only(&mut self, names: Names) {
         for gone in self.names.keys().filter(|watch| !names.contains_key(watch)) {
             // This fails if the directory is gone, and then there is nothing to remove.
-            let _ = inotify.rm_watch(*gone);
+            let _ = self.queue.get_ref().0.rm_watch(*gone);
         }
-        self.names = names;
+        if self.names != names {
+            self.names = names;
+            self.report_soon();
+        }
+    }
 
+    /// Handles that a directory cannot be watched, or that all can.
+    fn note_missing(&mut self, missing: Option<(PathBuf, Errno)>) {
         match missing {
             Some((directory, error)) => {
-                if self.retry.is_none() {
+                if !std::mem::replace(&mut self.has_missed, true) {
                     let (directory, error) = (directory.display(), error.desc());
                     warn!(%directory, error, "cannot watch the configuration's directory; trying every second");
                 }
                 self.retry = Some(Instant::now() + RETRY);
             }
-            None if self.retry.take().is_some() => {
+            None if std::mem::take(&mut self.has_missed) => {
                 info!(path = %self.path.display(), "watching the configuration's directory again");
-                self.due.get_or_insert_with(|| Instant::now() + DEBOUNCE);
+                self.report_soon();
             }
             None => {}
         }
@@ -192,10 +336,10 @@ fn mask() -> AddWatchFlags {
         | AddWatchFlags::IN_ONLYDIR
 }
 
-/// Returns each symbolic link on the way along the absolute `path`, and the file at its end, as a
-/// directory and a name in it.
-fn deciding_entries(path: &Path) -> Vec<(PathBuf, OsString)> {
-    let mut entries = Vec::new();
+/// Finds each symbolic link on the way along the absolute `path`, and the file at its end, as a
+/// directory and a name in it. May take for ever.
+fn find_deciding_entries(path: &Path, mut found: impl FnMut(PathBuf, OsString)) {
+    let mut links = 0;
     let mut at = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = components(path);
     while let Some(name) = rest.pop_front() {
@@ -204,9 +348,10 @@ fn deciding_entries(path: &Path) -> Vec<(PathBuf, OsString)> {
             continue;
         }
         let here = at.join(&name);
-        let target = if entries.len() < MAX_LINKS { std::fs::read_link(&here).ok() } else { None };
+        let target = if links < MAX_LINKS { std::fs::read_link(&here).ok() } else { None };
         if let Some(target) = target {
-            entries.push((at.clone(), name));
+            links += 1;
+            found(at.clone(), name);
             if target.is_absolute() {
                 at = PathBuf::from("/");
             }
@@ -214,12 +359,11 @@ fn deciding_entries(path: &Path) -> Vec<(PathBuf, OsString)> {
                 rest.push_front(name);
             }
         } else if rest.is_empty() {
-            entries.push((at.clone(), name));
+            found(at.clone(), name);
         } else {
             at = here;
         }
     }
-    entries
 }
 
 fn components(path: &Path) -> VecDeque<OsString> {

@@ -2,8 +2,11 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 
 use anyhow::Result;
+use nix::{sys::stat::Mode, unistd::mkfifo};
+use tempfile::TempDir;
 use vipward_tests::{
     agent::{Agent, AgentOptions, Bpffs, Capability, PATIENCE},
     kit::output_of,
@@ -85,6 +88,37 @@ fn a_file_that_is_not_there_or_may_not_be_read_is_named() -> Result<()> {
     refused(&said_by_next(&mut agent)?, "Permission denied");
     fs::remove_file(&path)?;
     refused(&said_by_next(&mut agent)?, "No such file or directory");
+    assert!(!bpffs.pin_dir("node").exists(), "something was pinned");
+    Ok(())
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_at_the_start_and_by_each_command_that_reads_it() -> Result<()> {
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    let directory = TempDir::with_prefix("vipward-kinds-")?;
+    let at = |name: &str| directory.path().join(name);
+    mkfifo(&at("fifo"), Mode::S_IRUSR)?;
+    fs::File::create(at("large"))?.set_len((16 << 20) + 1)?;
+    for (path, why) in [
+        (at("fifo"), "it is a FIFO"),
+        (at("large"), "it is larger than 16 MiB"),
+        (directory.path().to_owned(), "it is a directory"),
+        (PathBuf::from("/dev/zero"), "it is a device"),
+    ] {
+        for args in [&["agent", "--config"][..], &["agent", "--check", "--config"]] {
+            let mut command = host.command(Agent::default_binary());
+            let output =
+                command.args(args).arg(&path).arg("--pin-dir").arg(bpffs.pin_dir("node")).output()?;
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert_eq!(output.status.code(), Some(BAD_CONFIGURATION), "{args:?} {why}: {said}");
+            let expected = format!("error: failed to read the configuration {}: {why}", path.display());
+            assert!(said.starts_with(&expected), "{expected} in: {said}");
+        }
+        let mut command = host.command(Agent::default_binary());
+        let output = command.args(["explain", "192.0.2.10", "--config"]).arg(&path).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains(why), "explain, {why}: {said}");
+    }
     assert!(!bpffs.pin_dir("node").exists(), "something was pinned");
     Ok(())
 }

@@ -50,6 +50,17 @@ impl World {
     }
 
     pub(super) fn reload(&mut self, text: Option<&str>, reclaim: bool) -> Vec<String> {
+        let lines = self.read_file(text, reclaim);
+        if lines != ["log unsettled"] {
+            return lines;
+        }
+        // It is applied when it is found unchanged. Nothing else happens meanwhile.
+        self.now = self.now + ms(2_000);
+        self.read_file(text, reclaim)
+    }
+
+    /// Reads a file. One that takes something away is not applied yet.
+    fn read_file(&mut self, text: Option<&str>, reclaim: bool) -> Vec<String> {
         let config = text.map(|text| Box::new(parse(&format!("{text}{PEERS}"))));
         self.notify(Input::File(File { config, reclaim }))
     }
@@ -156,6 +167,61 @@ fn a_file_that_was_read_again() {
         let lines = only(world.reload(text, reclaim), "lease_deadline|read|prepare|write");
         assert_eq!(lines, expected, "{what}");
     }
+}
+
+const TWO: &str = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11}]\n";
+
+#[test]
+fn a_file_that_takes_something_away_is_applied_when_it_was_read_again_and_has_not_changed() {
+    let mut world = World::running(TWO, &[10, 11]);
+    assert_eq!(world.read_file(Some(ONE), false), ["log unsettled"]);
+    assert_eq!(world.after_only(ms(1_990), "read file|write"), [""; 0], "its writer may go on");
+    assert_eq!(world.read_file(Some(ONE), false), [""; 0], "its mode was changed");
+    assert_eq!(world.after_only(ms(10), "read file|write"), ["read file"]);
+    assert_eq!(world.after_only(ms(900), "read file|write"), [""; 0], "it is read once");
+    let lines = only(world.read_file(Some(ONE), false), "log configured|write");
+    assert_eq!(lines, ["log configured", "write no 11"]);
+    assert_eq!(world.after_only(ms(20_000), "read file|log configured"), [""; 0]);
+}
+
+#[test]
+fn a_file_that_is_written_in_two_parts_takes_nothing_away() {
+    let three = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11}, {address: 10.0.0.12, force: true}]\n";
+    for (what, second, writes) in [
+        ("as before", Some(TWO), &[][..]),
+        ("with one more", Some(three), &["log configured", "write 12 held 01"]),
+        ("faulty", None, &[]),
+    ] {
+        let mut world = World::running(TWO, &[10, 11]);
+        assert_eq!(world.read_file(Some(ONE), false), ["log unsettled"], "{what}");
+        assert_eq!(world.after_only(ms(1_500), "read file|write"), [""; 0], "{what}");
+        assert_eq!(only(world.read_file(second, false), "log configured|write"), writes, "{what}");
+        assert_eq!(world.after_only(ms(20_000), "read file|write no"), [""; 0], "{what}");
+        // The first part has been forgotten.
+        assert_eq!(world.read_file(Some(ONE), false), ["log unsettled"], "{what}");
+    }
+}
+
+#[test]
+fn a_file_that_goes_on_changing_is_applied_after_ten_seconds_and_a_request_is_carried_out_at_once() {
+    let file = |number: u32| format!("{ONE}announce: {{refresh: {}s}}\n", 90 + number);
+    let mut world = World::running(TWO, &[10, 11]);
+    let began = world.now;
+    let mut applied = Vec::new();
+    for number in 0.. {
+        applied = only(world.read_file(Some(&file(number)), false), "log configured|write");
+        if !applied.is_empty() {
+            break;
+        }
+        world.after(ms(1_500));
+    }
+    assert_eq!(applied, ["log configured", "write no 11"]);
+    assert_eq!(world.now.saturating_since(began), ms(10_500));
+
+    let mut world = World::running(TWO, &[10, 11]);
+    world.read_file(Some(ONE), false);
+    let lines = only(world.read_file(Some(ONE), true), "log configured|write");
+    assert_eq!(lines, ["log configured, reclaim", "write no 11"]);
 }
 
 #[test]

@@ -88,6 +88,7 @@ pub(super) fn of(effect: &Effect, view: &NetView) -> Option<String> {
         Effect::Count => "count".to_owned(),
         Effect::Listen { segment, round, .. } => format!("listen {segment} round {round}"),
         Effect::Cluster(effect) => cluster(effect),
+        Effect::ReadFile => "read file".to_owned(),
         Effect::Problems(problems) if problems.is_empty() => return None,
         Effect::Problems(problems) => format!("problems {problems:?}"),
         Effect::Log(line) => format!("log {}", log(line, view)),
@@ -151,6 +152,8 @@ fn asked(request: &Request) -> String {
 
 fn log(line: &Line, view: &NetView) -> String {
     match line {
+        Line::Configured { reclaim } => format!("configured{}", if *reclaim { ", reclaim" } else { "" }),
+        Line::Unsettled => "unsettled".to_owned(),
         Line::Unobserved(_) => "unobserved".to_owned(),
         Line::Overrun => "overrun".to_owned(),
         Line::Unread(why) => format!("unread {why}"),

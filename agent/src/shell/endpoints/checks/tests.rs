@@ -1,5 +1,8 @@
 use vipward_common::{MacAddr, Proof, VipKey};
-use vipward_core::agent::{InterfaceSnapshot, VipSnapshot};
+use vipward_core::{
+    agent::{InterfaceSnapshot, VipSnapshot},
+    diagnosis::doctor::Refusal,
+};
 
 use super::*;
 use crate::shell::endpoints::metrics;
@@ -115,9 +118,9 @@ fn a_lease_deadline_that_is_in_its_grace_period_is_not_valid() {
 #[test]
 fn links_that_run_another_program_or_could_not_be_attached_are_named() {
     let mut snapshot = snapshot(Mode::Standalone, &[]);
-    assert_eq!(of_event_loop(&snapshot), [Check::ok("links"), Check::ok("vips")]);
+    assert_eq!(of_event_loop(&snapshot), [Check::ok("config"), Check::ok("links"), Check::ok("vips")]);
     snapshot.agent.interfaces[0].attached = false;
-    assert_eq!(of_event_loop(&snapshot)[0], Check::failed("links", "eth0 runs another program, or none"));
+    assert_eq!(of_event_loop(&snapshot)[1], Check::failed("links", "eth0 runs another program, or none"));
     let occupied = "interface eth1 has another XDP program already";
     snapshot.agent.interfaces.push(InterfaceSnapshot {
         ifindex: 3,
@@ -126,10 +129,10 @@ fn links_that_run_another_program_or_could_not_be_attached_are_named() {
         ..snapshot.agent.interfaces[0].clone()
     });
     let wrong = ["eth0 runs another program, or none", &format!("eth1 is not attached: {occupied}")];
-    assert_eq!(of_event_loop(&snapshot)[0], Check::of("links", wrong.map(ToOwned::to_owned).to_vec()));
+    assert_eq!(of_event_loop(&snapshot)[1], Check::of("links", wrong.map(ToOwned::to_owned).to_vec()));
     snapshot.agent.interfaces.clear();
     assert_eq!(
-        of_event_loop(&snapshot)[0],
+        of_event_loop(&snapshot)[1],
         Check::failed("links", "the program is attached to no interface")
     );
 }
@@ -144,11 +147,11 @@ fn a_link_whose_program_is_blind_is_named_and_an_unproven_one_is_well() {
         (Proof::Bypassed, Check::failed("links", "eth0: requests for VIPs get past the program")),
     ] {
         snapshot.agent.interfaces[0].proof = proof;
-        assert_eq!(of_event_loop(&snapshot)[0], expected, "{proof:?}");
+        assert_eq!(of_event_loop(&snapshot)[1], expected, "{proof:?}");
     }
     snapshot.agent.interfaces[0].attached = false;
     let wrong = Check::failed("links", "eth0 runs another program, or none");
-    assert_eq!(of_event_loop(&snapshot)[0], wrong, "the first fault is named");
+    assert_eq!(of_event_loop(&snapshot)[1], wrong, "the first fault is named");
 }
 
 #[test]
@@ -188,4 +191,16 @@ fn checks_are_shown_as_the_api_server_shows_its_own() {
         let expected = (StatusCode::from_u16(status).expect("a status"), text.to_owned());
         assert_eq!(report("readyz", checks, asked), expected, "{asked:?}");
     }
+}
+
+#[test]
+fn a_file_that_was_refused_is_a_remark_and_the_host_stays_ready() {
+    let mut snapshot = snapshot(Mode::Standalone, &[]);
+    let file = snapshot.file.as_mut().expect("a file");
+    file.refused = Some(Refusal { why: "a:1:1: one\na:2:1: two".to_owned(), seconds_ago: 5 });
+    let (status, text) = report("readyz", &of_event_loop(&snapshot), Some("config"));
+    assert_eq!(status, StatusCode::OK);
+    let expected = "[+]config ok, but the file on disk was refused 5s ago (a:1:1: one; a:2:1: two); the agent runs with \
+        the one that it read 1m ago\nreadyz check passed\n";
+    assert_eq!(text, expected);
 }

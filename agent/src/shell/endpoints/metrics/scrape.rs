@@ -10,7 +10,7 @@ use vipward_common::{
 use vipward_core::{
     agent::{self, InterfaceSnapshot, VipSnapshot},
     diagnosis::{
-        doctor::WireReport,
+        doctor::{FileReport, WireReport},
         pinned::{self, Contents},
     },
     host::{
@@ -50,6 +50,8 @@ pub struct Snapshot {
     pub agent: agent::Snapshot,
     pub mode: Mode,
     pub wire: Option<WireReport>,
+    /// The file of a standalone agent.
+    pub file: Option<FileReport>,
     /// What there is instead of `MetalLB`.
     pub metallb: Option<MetalLbSnapshot>,
     /// The number of open problems, as in the log.
@@ -111,6 +113,9 @@ impl Collector for Scrape {
             page.totals(snapshot, &vips, self.kernel.is_some())?;
             if let Some(wire) = &snapshot.wire {
                 page.liveness(wire)?;
+            }
+            if let Some(file) = &snapshot.file {
+                page.file(file)?;
             }
         }
         let dropped = vips.len() > self.max_vips;
@@ -304,6 +309,21 @@ impl Page<'_> {
             "link_proof",
             "1 for one of unproven, proven, blind: does the program see the frames of the interface",
             proofs,
+        )
+    }
+
+    fn file(&mut self, file: &FileReport) -> fmt::Result {
+        self.value(
+            "config_last_reload_successful",
+            "0: the agent of a file runs with an earlier one",
+            is(file.refused.is_none()),
+        )?;
+        #[expect(clippy::cast_precision_loss, reason = "exact for 285 million years")]
+        let read_at = file.read_at_unix_seconds as f64;
+        self.seconds(
+            "config_last_reload_success_timestamp",
+            "When the last file without a fault was read",
+            read_at,
         )
     }
 

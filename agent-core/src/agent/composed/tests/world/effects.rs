@@ -143,6 +143,7 @@ impl World {
             | Effect::PutTwin(..)
             | Effect::ShowPort(_)
             | Effect::Cluster(_)
+            | Effect::ReadFile
             | Effect::Log(_) => return None,
             Effect::Listen { segment, round, .. } => {
                 self.listening = Some(round);

@@ -30,7 +30,13 @@ pub(in crate::shell) fn snapshot(mode: Mode, vips: &[VipSnapshot]) -> Snapshot {
         claims: None,
         unanswered: BTreeMap::new(),
     };
-    Snapshot { agent, mode, wire: None, metallb: None, problems: 0 }
+    let file = (mode == Mode::Standalone).then(|| FileReport {
+        file: "/etc/vipward/vipward.yaml".to_owned(),
+        read_at_unix_seconds: 1_795_000_000,
+        read_seconds_ago: 60,
+        refused: None,
+    });
+    Snapshot { agent, mode, wire: None, file, metallb: None, problems: 0 }
 }
 
 fn entry(role: Role, yielded: bool) -> pinned::Entry {
