@@ -18,5 +18,6 @@ mod snapshot;
 mod standalone;
 mod starting;
 mod timing;
+mod watching;
 
 pub use self::{error::RunError, kubernetes::agent as kubernetes, standalone::agent, starting::read_config};

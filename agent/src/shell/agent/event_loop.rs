@@ -18,6 +18,7 @@ use super::{
     reading::Reading,
     starting::OpenEndpoints,
     timing::now,
+    watching::Watch,
 };
 use crate::{
     cli::PlaneArgs,
@@ -28,6 +29,7 @@ use crate::{
             host_network::name_servers,
             netlink::Exchange,
             packet::Announcer as Packets,
+            preflight::PinDirLock,
             statements::Statements,
         },
     },
@@ -48,6 +50,7 @@ pub(super) struct EventLoop {
     /// The reason that a cluster's agent has to end.
     pub(super) reason: Option<StopReason>,
     pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) watch: Watch,
     _endpoints: Endpoints,
 }
 
@@ -72,6 +75,7 @@ pub(super) struct Opened {
     inputs: Inputs,
     network: Network,
     is_fresh: bool,
+    lock: PinDirLock,
 }
 
 impl Opened {
@@ -79,6 +83,7 @@ impl Opened {
     pub(super) async fn open(
         args: &PlaneArgs,
         loader: Loader,
+        lock: PinDirLock,
         lease_deadline: LeaseDeadline,
         endpoints: &OpenEndpoints,
     ) -> Result<Self, RunError> {
@@ -96,7 +101,7 @@ impl Opened {
         let view = inputs.netlink.observe().await?;
         let network =
             Network { view, attachments: plane.attachments().clone(), name_servers: name_servers() };
-        Ok(Self { plane, inputs, network, is_fresh: opening == Opening::Fresh })
+        Ok(Self { plane, inputs, network, is_fresh: opening == Opening::Fresh, lock })
     }
 }
 
@@ -109,7 +114,7 @@ impl EventLoop {
         outer: Outer,
         endpoints: OpenEndpoints,
     ) -> Result<Self, RunError> {
-        let Opened { plane, mut inputs, network, is_fresh } = opened;
+        let Opened { plane, mut inputs, network, is_fresh, lock } = opened;
         if let Source::File(_) = source {
             inputs.statements = Some(Statements::open()?);
         }
@@ -137,6 +142,7 @@ impl EventLoop {
             is_stopped: false,
             reason: None,
             questions: endpoints.questions,
+            watch: Watch::start(lock),
             _endpoints: endpoints.server,
         })
     }

@@ -31,7 +31,7 @@ use vipward_core::{
 use super::timing::millis;
 use crate::shell::{
     endpoints::metrics::Metrics,
-    kernel::bpf::Opening,
+    kernel::bpf::{self, Opening},
     logging::lines::{Lines, Trouble},
 };
 
@@ -43,6 +43,7 @@ const MOST_ENTRIES: u32 = 16;
 const MOST_GAINS: u32 = 8;
 
 const UNREAD: &str = "failed to read the kernel's state back; trying again";
+const REMOVED: &str = "another program has removed Vipward's from the interface; it is attached again";
 const NO_HOLDER: &str = "no node can hold the VIP";
 const ANOTHER: &str = "another MAC claims the VIP";
 const DOUBLED: &str = "doubled: a peer answers for a VIP that this node holds, so both answer";
@@ -119,6 +120,13 @@ impl Log {
         match line {
             Line::Unobserved(error) => warn!(error, "the network could not be observed; trying again"),
             Line::Overrun => warn!("network notifications were lost; everything is observed again"),
+            Line::Removed { interface, own, instead } => {
+                if self.trouble.admits(Trouble::Is(REMOVED), now) {
+                    let instead: Vec<String> = instead.iter().map(|id| bpf::describe(*id)).collect();
+                    let instead = if instead.is_empty() { "none".to_owned() } else { instead.join("; ") };
+                    warn!(interface, mode = %own.mode, program = own.id, instead, "{REMOVED}");
+                }
+            }
             Line::Unread(error) => {
                 if self.trouble.admits(Trouble::Is(UNREAD), now) {
                     error!(error, "{UNREAD}");

@@ -153,6 +153,9 @@ fn log(line: &Line, view: &NetView) -> String {
     match line {
         Line::Unobserved(_) => "unobserved".to_owned(),
         Line::Overrun => "overrun".to_owned(),
+        Line::Removed { interface, own, instead } => {
+            format!("{interface} lost {} {}, has {instead:?}", own.mode, own.id)
+        }
         Line::Unread(why) => format!("unread {why}"),
         Line::PeersUnwritten(_) => "peers unwritten".to_owned(),
         Line::Groups(_) => "groups".to_owned(),

@@ -50,7 +50,7 @@ pub(super) enum Pinned {
 }
 
 impl LinkPin {
-    fn of(path: PathBuf) -> Option<Self> {
+    pub(super) fn of(path: PathBuf) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let (ifindex, mode, kind) = match name.strip_prefix(LINK_PREFIX) {
             Some(rest) => {
