@@ -21,8 +21,8 @@ mod tests;
 
 pub use self::described::{CHECKS, Check};
 pub use self::facts::{
-    Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir, Process,
-    TcProgram, WireReport, Wireless,
+    Agent, Bound, Conf, ConfV6, Facts, Heartbeat, Kernel, Machine, Neighbours, Nic, OtherPins, PinDir,
+    Process, TcProgram, WireReport, Wireless,
 };
 pub(crate) use self::lease_deadline::{LEASE_DEADLINE, judge as judge_deadline};
 pub(crate) use self::program::{Link, Program};

@@ -28,6 +28,7 @@ use crate::{
             bpf::{DataPlane, Loader, Opening, Options},
             host_network::name_servers,
             netlink::Exchange,
+            other_pins,
             packet::Announcer as Packets,
             preflight::PinDirLock,
             statements::Statements,
@@ -99,6 +100,7 @@ impl Opened {
         endpoints.server.begin(&options.pin_dir)?;
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
+        lines::others(&other_pins::running(&options.pin_dir, &view), &view);
         let network =
             Network { view, attachments: plane.attachments().clone(), name_servers: name_servers() };
         Ok(Self { plane, inputs, network, is_fresh: opening == Opening::Fresh, lock })

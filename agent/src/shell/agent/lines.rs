@@ -1,6 +1,6 @@
 //! Log lines: the text of the agent's reports, and the limits of their number.
 
-use std::{collections::BTreeSet, net::IpAddr, path::Path};
+use std::{collections::BTreeSet, io, net::IpAddr, path::Path};
 
 use tracing::{debug, error, info, warn};
 use vipward_common::{
@@ -11,6 +11,7 @@ use vipward_core::{
     agent::{Agent, Line, segment::Note},
     base::time::Monotonic,
     delivery::News,
+    diagnosis::doctor::{Agent as Running, OtherPins},
     host::{
         heartbeat::Late,
         net::NetView,
@@ -282,6 +283,30 @@ pub(super) fn opening(opening: &Opening, pin_dir: &Path) {
         }
         Opening::Repeated { dropped } => {
             info!(%pin_dir, dropped, "data plane replaced, as an agent that was killed had begun to");
+        }
+    }
+}
+
+/// Logs the programs of other pin directories.
+pub(super) fn others(found: &io::Result<Vec<OtherPins>>, view: &NetView) {
+    match found {
+        Err(error) => debug!(%error, "other pin directories cannot be searched for"),
+        Ok(others) => {
+            for OtherPins { dir, agent, programs } in others {
+                let interfaces: Vec<_> = programs.iter().map(|(ifindex, _)| view.name_of(*ifindex)).collect();
+                let (pin_dir, interfaces) = (dir.display(), interfaces.join(", "));
+                match agent {
+                    Running::Runs(pid) => warn!(
+                        %pin_dir, interfaces, pid, "another Vipward agent runs on an interface of this one: stop one"
+                    ),
+                    Running::None => warn!(
+                        %pin_dir,
+                        interfaces,
+                        "a program of another pin directory, without an agent, may answer for VIPs here: vipward \
+                         unload --pin-dir"
+                    ),
+                }
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ mod pin_dir;
 #[cfg(test)]
 mod tests;
 
-pub use self::pin_dir::{PinDirError, PinDirLock, ensure_bpffs, look_at, user_of};
+pub use self::pin_dir::{PinDirError, PinDirLock, check_bpffs, ensure_bpffs, look_at, user_of};
 
 /// Capabilities that the agent needs, root or not.
 const NEEDED: [Capability; 4] =

@@ -88,6 +88,12 @@ impl Pins {
         MapData::from_pin(self.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
     }
 
+    /// Returns true if these are pins of Vipward. The directory may have been made for others.
+    pub fn are_vipwards(&self) -> Result<bool, BpfError> {
+        let is_whole = exists(&self.map(names::LAYOUT))? || exists(&self.path(Set::New, names::LAYOUT))?;
+        Ok(is_whole || exists(&self.map(names::VIPS_V4))? && exists(&self.map(names::LEASE_DEADLINE))?)
+    }
+
     /// Returns true if every map, and an attachment to each of these interfaces, is pinned.
     pub fn has_all(&self, attached: impl Iterator<Item = (u32, Mode)>) -> Result<bool, BpfError> {
         for pin in names::all().map(|name| self.map(name)) {

@@ -55,8 +55,9 @@ const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_ID: u16 = 11;
-/// The parents of the clsact and ingress disciplines (`TC_H_CLSACT`), and of filters at their ingress.
-const AT_INGRESS: [u32; 2] = [0xffff_fff1, 0xffff_fff2];
+/// The handle of the clsact and ingress disciplines, their parent (`TC_H_CLSACT`), and that of filters at
+/// their ingress.
+const AT_INGRESS: [u32; 3] = [0xffff_0000, 0xffff_fff1, 0xffff_fff2];
 /// `RTM_DELMULTICAST`, since Linux 6.14.
 const RTM_DELMULTICAST: u16 = 57;
 

@@ -110,6 +110,15 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
     check_owner(dir)
 }
 
+/// Checks that a directory, which exists, is on a bpffs.
+pub fn check_bpffs(dir: &Path) -> Result<(), PinDirError> {
+    match is_bpffs(dir) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(PinDirError::NotBpffs { dir: dir.to_owned(), at: dir.to_owned() }),
+        Err(source) => Err(PinDirError::Inspect { dir: dir.to_owned(), source }),
+    }
+}
+
 /// Returns true if a mount on the usual place stays in this container: a volume is mounted there, and
 /// is not shared with the host.
 fn is_of_container(mounts: &str) -> bool {
