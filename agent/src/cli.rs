@@ -33,7 +33,7 @@ pub use self::{
         ProxyArgs, ServiceArgs, WireArg,
     },
     output::{Output, ReportFormat},
-    plane::{LogFormat, PinArgs, PlaneArgs},
+    plane::{LogFormat, PinArgs, PlaneArgs, UnloadArgs},
     plugin::{CalledAs, complete, in_order},
     pools::{PoolsArgs, ReleaseArgs},
     status::{ExtentArgs, RecordArgs, StatusArgs},

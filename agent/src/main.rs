@@ -1,11 +1,12 @@
 //! The binary: reads the command line, runs the command, and prints an error chain once.
 
 use std::{
+    collections::BTreeSet,
     env,
     error::Error,
     io::{self, IsTerminal as _, Write},
     iter, panic,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{self, ExitCode},
     thread,
     time::Duration,
@@ -17,8 +18,8 @@ use serde::Serialize;
 use vipward::{
     cli::{
         AgentArgs, CalledAs, Cli, Command, ControllerArgs, DoctorArgs, ExplainArgs, ExtentArgs, IdentityArgs,
-        KubernetesArgs, LinesArg, MoveArgs, Output, PinArgs, PoolsArgs, RecordArgs, ReleaseArgs,
-        ReportFormat, StatusArgs, Subject, UninstallArgs, WatchArgs, WhoHasArgs, WireArgs, WireCommand,
+        KubernetesArgs, LinesArg, MoveArgs, Output, PoolsArgs, RecordArgs, ReleaseArgs, ReportFormat,
+        StatusArgs, Subject, UninstallArgs, UnloadArgs, WatchArgs, WhoHasArgs, WireArgs, WireCommand,
         WireInitArgs, WireRotateArgs, complete, in_order,
     },
     shell::{
@@ -39,7 +40,8 @@ use vipward::{
             bpf::{self, Pins},
             groups, liveness,
             netlink::Netlink,
-            preflight::{PinDirError, PinDirLock, PreflightError},
+            other_pins,
+            preflight::{PinDirError, PinDirLock, PreflightError, check_bpffs},
             segment,
             status::StatusError,
         },
@@ -504,23 +506,47 @@ fn show(text: &str) -> anyhow::Result<()> {
 
 /// Removes the leftovers of an agent: links, maps and bound addresses. A running
 /// agent must be stopped first: it would keep its open objects without pins.
-async fn unload(args: &PinArgs) -> anyhow::Result<()> {
+async fn unload(args: &UnloadArgs) -> anyhow::Result<()> {
+    if !args.all {
+        return unload_from(&args.pins.pin_dir).await;
+    }
+    let (mut refused, dirs) = (None, other_pins::all()?);
+    if dirs.is_empty() {
+        println!("no bpffs in sight has pins of Vipward");
+    }
+    for dir in dirs {
+        // The directories after one in use are unloaded, too.
+        if let Err(error) = unload_from(&dir).await {
+            eprintln!("error: {error:#}");
+            refused = Some(error);
+        }
+    }
+    refused.map_or(Ok(()), Err)
+}
+
+async fn unload_from(pin_dir: &Path) -> anyhow::Result<()> {
     let mut removed = Vec::new();
-    if args.pin_dir.try_exists().unwrap_or(true) {
-        let _lock = PinDirLock::acquire(&args.pin_dir)?;
+    if pin_dir.try_exists().unwrap_or(true) {
+        check_bpffs(pin_dir)?;
+        let _lock = PinDirLock::acquire(pin_dir)?;
         // The addresses go first: the kernel must not answer for them after the program has gone.
         let view = Netlink::connect()?.observe().await?;
-        for (interface, vip) in bind::observe_binds(&view).await? {
-            bind::remove(&view, &interface, vip)?;
-            removed.push(format!("address {vip} from {interface}"));
+        // The mark of an address names no agent: those of another one that runs here stay.
+        let others = other_pins::running(pin_dir, &view)?;
+        let is_alone = others.iter().all(|other| other.agent == doctor::Agent::None);
+        if is_alone {
+            for (interface, vip) in bind::observe_binds(&view).await? {
+                bind::remove(&view, &interface, vip)?;
+                removed.push(format!("address {vip} from {interface}"));
+            }
         }
-        removed.extend(bpf::unload(&args.pin_dir)?);
-        let left = groups::leave_all().await?;
+        removed.extend(bpf::unload(pin_dir)?);
+        let left = if is_alone { groups::leave_all().await? } else { BTreeSet::new() };
         let group = |it: &Membership| format!("group {} from {}", it.group, view.name_of(it.ifindex));
         removed.extend(left.iter().map(group));
     }
     if removed.is_empty() {
-        println!("nothing is pinned under {}", args.pin_dir.display());
+        println!("nothing of Vipward's is pinned under {}", pin_dir.display());
     }
     for what in removed {
         println!("removed {what}");

@@ -36,7 +36,7 @@ use crate::{
     host::{attaching::Attachments, net::NetView, placement::Wanted, stale::Stale},
     ownership::{self, StopReason, Wire},
     records::Session,
-    segment::egress,
+    segment::{egress, groups::Membership},
 };
 
 /// The state and the settings at the start.
@@ -166,6 +166,16 @@ impl Agent {
 
     pub fn view(&self) -> &NetView {
         &self.view
+    }
+
+    /// Returns true if this host is a member of groups of solicitations.
+    pub fn has_groups(&self) -> bool {
+        self.memberships.any()
+    }
+
+    /// Returns the interfaces with memberships that the kernel, with these, no longer has.
+    pub fn left(&self, joined: &BTreeSet<Membership>) -> BTreeSet<u32> {
+        self.memberships.left(joined)
     }
 
     /// Returns what is attached.

@@ -12,7 +12,9 @@ use super::segment::Note;
 use crate::{
     delivery::{self, Target},
     host::{
+        attaching::{Mode, OwnProgram},
         heartbeat::Late,
+        net::Interface,
         plan::{Action, Cause},
         stale::Changes,
     },
@@ -232,6 +234,13 @@ pub enum Line {
     Unobserved(String),
     /// Notifications of the network were lost.
     Overrun,
+    /// Another program has removed the agent's from an interface. It is attached again.
+    Removed {
+        interface: String,
+        own: OwnProgram,
+        /// The programs that run there instead.
+        instead: Vec<u32>,
+    },
     /// The kernel's state could not be read back.
     Unread(String),
     /// Peers could not be written.
@@ -304,4 +313,15 @@ pub enum Line {
     Shown(IpAddr, Aspect),
     /// A finding on a claim is not up to date, for this reason.
     NotShown(IpAddr, Aspect, String),
+}
+
+impl Line {
+    /// Returns the line about a program that another one has removed from an interface.
+    pub(super) fn removed((interface, own): (&Interface, OwnProgram)) -> Self {
+        let instead = match own.mode {
+            Mode::Native | Mode::Generic => interface.xdp_programs.clone(),
+            Mode::Tc => interface.tc_programs.clone().unwrap_or_default(),
+        };
+        Self::Removed { interface: interface.name.clone(), own, instead }
+    }
 }

@@ -114,9 +114,9 @@ pub struct Network {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Changed {
     pub notices: BTreeSet<Notice>,
-    /// Interfaces that were taken down, or lost their carrier. An observation need not show it: they
-    /// may be up again.
-    pub downs: BTreeSet<u32>,
+    /// Interfaces that may have left groups: they were taken down, have lost their carrier, or another
+    /// program has removed something. An observation need not show it.
+    pub may_have_left: BTreeSet<u32>,
     /// True if notifications were lost.
     pub overrun: bool,
 }

@@ -87,6 +87,16 @@ impl Memberships {
         next
     }
 
+    /// Returns true if the kernel has a membership.
+    pub fn any(&self) -> bool {
+        self.groups.joined().next().is_some()
+    }
+
+    /// Returns the interfaces with memberships that the kernel no longer has.
+    pub fn left(&self, joined: &BTreeSet<Membership>) -> BTreeSet<u32> {
+        self.groups.joined().filter(|it| !joined.contains(it)).map(|it| it.ifindex).collect()
+    }
+
     /// Records that the kernel has made a change.
     pub fn on_done(&mut self, command: Command) {
         self.groups.on_done(command);

@@ -22,8 +22,8 @@ mod tests;
 
 pub use self::described::{CHECKS, Check, subjects};
 pub use self::facts::{
-    Agent, Bound, Conf, ConfV6, Facts, FileReport, Heartbeat, Kernel, Machine, Neighbours, Nic, PinDir,
-    Process, Refusal, TcProgram, WireReport, Wireless,
+    Agent, Bound, Conf, ConfV6, Facts, FileReport, Heartbeat, Kernel, Machine, Neighbours, Nic, OtherPins,
+    PinDir, Process, Refusal, TcProgram, WireReport, Wireless,
 };
 pub(crate) use self::lease_deadline::{LEASE_DEADLINE, judge as judge_deadline};
 pub(crate) use self::program::{Link, Program};

@@ -142,6 +142,11 @@ impl Groups {
         join.or_else(|| self.leaves.first().filter(|_| may_leave).copied().map(Command::Leave))
     }
 
+    /// Returns the memberships that the kernel had when they were read, and those that were changed since.
+    pub fn joined(&self) -> impl Iterator<Item = &Membership> {
+        self.joined.iter()
+    }
+
     pub fn refused(&self) -> impl Iterator<Item = (Command, &str)> {
         self.refused.iter().map(|(command, error)| (*command, &**error))
     }

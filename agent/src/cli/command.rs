@@ -9,7 +9,7 @@ use super::{
     doctor::{self, DoctorArgs},
     explain::ExplainArgs,
     kubernetes::{self, KubernetesArgs, MoveArgs},
-    plane::PinArgs,
+    plane::UnloadArgs,
     pools::{PoolsArgs, ReleaseArgs},
     status::StatusArgs,
     uninstall::UninstallArgs,
@@ -107,7 +107,7 @@ pub enum Command {
     ///
     /// Addresses that `bind:` put on interfaces are removed too. Refused while an agent uses the
     /// pin directory: stop it first.
-    Unload(PinArgs),
+    Unload(UnloadArgs),
     /// Remove Vipward from a cluster: controller, reservations, agents, then everything else.
     ///
     /// The order lets the agents clean up. It needs the rights of a cluster's administrator, and can be

@@ -13,6 +13,16 @@ pub struct PinArgs {
     pub pin_dir: PathBuf,
 }
 
+/// The arguments of `vipward unload`.
+#[derive(Args, Debug)]
+pub struct UnloadArgs {
+    #[command(flatten)]
+    pub pins: PinArgs,
+    /// Every pin directory of Vipward on the bpffs in sight that no agent uses.
+    #[arg(long, conflicts_with = "pin_dir")]
+    pub all: bool,
+}
+
 /// The options of every agent about its data plane and its log.
 #[derive(Args, Debug)]
 pub struct PlaneArgs {

@@ -19,5 +19,6 @@ mod snapshot;
 mod standalone;
 mod starting;
 mod timing;
+mod watching;
 
 pub use self::{error::RunError, kubernetes::agent as kubernetes, standalone::agent, starting::read_config};

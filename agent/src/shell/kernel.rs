@@ -11,6 +11,7 @@ pub(crate) mod host_network;
 pub mod liveness;
 pub(crate) mod netdev;
 pub mod netlink;
+pub mod other_pins;
 pub mod packet;
 pub mod preflight;
 pub mod segment;

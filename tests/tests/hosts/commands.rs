@@ -196,7 +196,7 @@ fn unload_of_nothing_says_so_and_is_no_failure() -> Result<()> {
     let pin_dir = directory.path().join("pins");
     let mut unload = vipward(&["unload", "--pin-dir"]);
     unload.arg(&pin_dir);
-    assert_eq!(output_of(unload)?, format!("nothing is pinned under {}\n", pin_dir.display()));
+    assert_eq!(output_of(unload)?, format!("nothing of Vipward's is pinned under {}\n", pin_dir.display()));
     Ok(())
 }
 

@@ -66,7 +66,7 @@ fn on_a_healthy_host_nothing_is_red_and_what_runs_is_green() -> Result<()> {
 #[test]
 fn on_a_host_with_an_ipv6_vip_the_groups_and_the_settings_are_examined() -> Result<()> {
     let vip = Family::V6.vip();
-    let node =
+    let mut node =
         Node::start_in(Family::V6, "six", Attachment::Auto, &format!("vips: [{{address: '{vip}'}}]\n"))?;
     node.wait_until_answered(vip, NODE)?;
     let report = doctor(&node, &[])?;
@@ -79,7 +79,8 @@ fn on_a_host_with_an_ipv6_vip_the_groups_and_the_settings_are_examined() -> Resu
     report.assert("neighbour-discovery", Some("eth0"), YELLOW, &["drop_unsolicited_na"], &[]);
     node.host.set_sysctl("net/ipv6/conf/eth0/drop_unsolicited_na", "0")?;
 
-    // Someone leaves the group of the VIP.
+    // Someone leaves the group of the VIP. An agent that lives would join it again.
+    node.agent.kill9()?;
     let mut ip = node.host.command("ip");
     ip.args(["-6", "neighbour", "del", "proxy", "ff02::1:ff00:10", "dev", "eth0"]);
     output_of(ip)?;

@@ -1,5 +1,6 @@
 //! The agent's life and death: killed, replaced, stopped, resized, upgraded, withdrawn, unloaded.
 
+mod elsewhere;
 mod going;
 mod lease_deadline;
 mod restarts;

@@ -18,6 +18,7 @@ mod proof;
 mod proving;
 mod receiving;
 mod reload;
+mod removed;
 mod traffic_control;
 mod watch;
 mod who_has;

@@ -166,3 +166,20 @@ fn an_interface_that_was_down_receives_again_soon() -> Result<()> {
     snooped.scene.node.set_up("eth0", true)?;
     snooped.wait_until_received(VIP, true)
 }
+
+/// The next regular reading would be too late for this test's patience.
+#[test]
+fn a_membership_that_another_program_removes_is_joined_again_soon() -> Result<()> {
+    let snooped = Snooped::new("receiving-removed")?;
+    let _agent = snooped.agent(ONE)?;
+    snooped.wait_until_received(VIP, true)?;
+    let mut remove = snooped.scene.node.command("ip");
+    remove.args(["-6", "neigh", "del", "proxy", "ff02::1:ff00:10", "dev", "eth0"]);
+    output_of(remove)?;
+    snooped.wait_until_received(VIP, true)?;
+    wait_until(PATIENCE, "the membership", || {
+        let mut list = snooped.scene.node.command("ip");
+        list.args(["-6", "neigh", "show", "proxy", "dev", "eth0"]);
+        Ok(output_of(list)?.contains("ff02::1:ff00:10"))
+    })
+}

@@ -7,6 +7,7 @@ mod links;
 mod probing;
 mod proving;
 mod receiving;
+mod removed;
 mod scenarios;
 mod segment;
 mod spanning_tree;

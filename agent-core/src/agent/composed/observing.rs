@@ -42,6 +42,8 @@ impl Agent {
         if let Some(Network { view, attachments, name_servers }) = observed {
             let old = std::mem::replace(&mut self.view, view);
             (self.attachments, self.name_servers) = (attachments, name_servers);
+            let lost: Vec<_> = self.attachments.lost(&old, &self.view).map(Line::removed).collect();
+            self.effects.extend(lost.into_iter().map(Effect::Log));
             self.on_segment(Input::Network(&old), now);
             before = Some(old);
         }

@@ -246,7 +246,7 @@ impl Agent {
 
     /// Handles notifications of the network.
     pub(super) fn on_changed(&mut self, changed: Changed, now: Monotonic) {
-        if changed.overrun || !self.visibility.segments.is_disjoint(&changed.downs) {
+        if changed.overrun || !self.visibility.segments.is_disjoint(&changed.may_have_left) {
             self.memberships.on_down(now);
         }
         if changed.overrun {

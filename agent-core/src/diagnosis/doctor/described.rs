@@ -55,7 +55,7 @@ pub fn subjects() -> Vec<(&'static str, Vec<&'static str>)> {
 }
 
 /// Every check, in the order of the report.
-pub const CHECKS: [Check; 38] = [
+pub const CHECKS: [Check; 39] = [
     Check::of("kernel", "the release of the kernel").red("it lacks something that the program needs; Linux 5.12 \
         has all").begins("host"),
     Check::of("btf", "/sys/kernel/btf/vmlinux").red("it is missing"),
@@ -80,6 +80,9 @@ pub const CHECKS: [Check; 38] = [
     Check::of("pins", "the pinned maps and links")
         .red("a pin is missing, or an agent runs and nothing is pinned")
         .note("does not apply if nothing is pinned and no agent runs"),
+    Check::of("other-pins", "the programs of Vipward that run here, and every bpffs in sight")
+        .yellow("another agent's program runs on an interface here, or one without pins in sight")
+        .red("a program of another pin directory runs here without an agent"),
     Check::of(
         LEASE_DEADLINE,
         "the lease deadline, and the end of the grace period. While the deadline lies ahead, the doctor waits 3 s at \

@@ -37,6 +37,8 @@ pub struct Facts {
     pub agent: Fact<Agent>,
     /// The pinned state in it. None if nothing is pinned.
     pub plane: Fact<Option<Plane>>,
+    /// Other pin directories whose programs run here.
+    pub others: Fact<Vec<OtherPins>>,
     /// The agent's heartbeat. It is watched for only while the lease deadline lies ahead.
     pub heartbeat: Fact<Heartbeat>,
     /// The hosts that claimed VIPs, by the program's records.
@@ -177,6 +179,15 @@ pub enum Agent {
     /// An agent runs. Its process id is here if it can be seen.
     Runs(Option<u32>),
     None,
+}
+
+/// Another pin directory of Vipward's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OtherPins {
+    pub dir: PathBuf,
+    pub agent: Agent,
+    /// The interfaces of this network namespace on which its programs run, with their ids.
+    pub programs: Vec<(u32, u32)>,
 }
 
 /// The heartbeat of an agent, seen by a move of its lease deadline.

@@ -1,19 +1,22 @@
 //! Checks of the data plane: the pin directory, the agent that uses it, and the pinned state.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use vipward_common::{DeadlineState, MAX_PEERS};
 
 use super::{
     check::{known, pinned},
-    facts::{Agent, Facts, Heartbeat, PinDir},
+    facts::{Agent, Facts, Heartbeat, OtherPins, PinDir},
     lease_deadline::{self, LEASE_DEADLINE, span},
     machine,
 };
-use crate::diagnosis::{
-    fact::Fact,
-    finding::Finding,
-    pinned::{Contents, Plane},
+use crate::{
+    diagnosis::{
+        fact::Fact,
+        finding::Finding,
+        pinned::{Contents, Plane},
+    },
+    host::net::NetView,
 };
 
 /// The usual mount point of bpffs.
@@ -24,7 +27,7 @@ const NEARLY_FULL: usize = 80;
 
 pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
     let bpffs = known("bpffs", facts.pin_dir.as_ref(), |dir| bpffs(facts, dir));
-    let mut checks = vec![bpffs, agent(facts), pins(facts)];
+    let mut checks = vec![bpffs, agent(facts), pins(facts), other_pins(facts)];
     checks.extend(contents(facts));
     checks
 }
@@ -114,6 +117,70 @@ fn pins(facts: &Facts) -> Finding {
             };
             Finding::green(name, format!("all maps and {links} under {dir}"))
         }
+    })
+}
+
+/// Looks for programs of other pin directories. They answer for VIPs of which this agent does not know.
+fn other_pins(facts: &Facts) -> Finding {
+    const NAME: &str = "other-pins";
+    known(NAME, facts.others.as_ref().zip(facts.network.as_ref()), |(others, view)| {
+        let on = |other: &OtherPins| {
+            let names: Vec<_> = other.programs.iter().map(|(ifindex, _)| view.name_of(*ifindex)).collect();
+            format!("{} on {}", other.dir.display(), names.join(", "))
+        };
+        let orphans: Vec<_> = others.iter().filter(|other| other.agent == Agent::None).collect();
+        if let Some(first) = orphans.first() {
+            let all: Vec<_> = orphans.iter().map(|other| on(other)).collect();
+            return Finding::red(
+                NAME,
+                format!("programs without an agent run, and may answer for VIPs: {}", all.join("; ")),
+                format!("vipward unload --pin-dir {} (--all: all of them)", first.dir.display()),
+            );
+        }
+        if !others.is_empty() {
+            let all = others.iter().map(|other| match other.agent {
+                Agent::Runs(Some(pid)) => format!("{} (pid {pid})", on(other)),
+                Agent::Runs(None) | Agent::None => on(other),
+            });
+            let found =
+                format!("other agents run on interfaces here: {}", all.collect::<Vec<_>>().join("; "));
+            return Finding::yellow(NAME, found, "stop one of two agents that share an interface");
+        }
+        match unpinned(facts, view) {
+            Some((program, interface)) => Finding::yellow(
+                NAME,
+                format!("program {program} on {interface} is Vipward's, and its pins are not in sight"),
+                "its pin directory was removed, or is on a bpffs of another mount namespace: see the agent's log",
+            ),
+            None => Finding::green(NAME, "no other pin directory has a program here"),
+        }
+    })
+}
+
+/// Returns a program with Vipward's name that no pin in this directory is for, and its interface.
+fn unpinned(facts: &Facts, view: &NetView) -> Option<(u32, String)> {
+    let links = match &facts.plane {
+        Fact::Read(plane) => plane.iter().flat_map(|plane| &plane.links),
+        Fact::Unread(_) => return None,
+    };
+    let mut own = BTreeSet::new();
+    for link in links {
+        match &link.ids {
+            Fact::Read(ids) => own.insert(ids.program),
+            Fact::Unread(_) => return None,
+        };
+    }
+    facts.nics.iter().find_map(|(ifindex, nic)| {
+        let xdp = nic.xdp_names.iter().map(|(id, name)| (*id, Some(name)));
+        let tc = match &nic.tc {
+            Fact::Read(tc) => tc.as_slice(),
+            Fact::Unread(_) => &[],
+        };
+        let mut all = xdp.chain(tc.iter().map(|program| (program.id, program.name.as_ref())));
+        let is_vipwards = |(id, name): &(u32, Option<&String>)| {
+            name.is_some_and(|name| name.starts_with("vipward")) && !own.contains(id)
+        };
+        all.find(is_vipwards).map(|(id, _)| (id, view.name_of(*ifindex)))
     })
 }
 

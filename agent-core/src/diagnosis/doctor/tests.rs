@@ -59,6 +59,7 @@ fn healthy() -> Facts {
         }),
         agent: Read(Agent::Runs(Some(4_711))),
         plane: Read(Some(pinned::State::sample().into_parts().0)),
+        others: Read(Vec::new()),
         heartbeat: Read(Heartbeat::Seen { good_for: Duration::from_millis(3_400) }),
         offenders: Read(BTreeMap::new()),
         wire: Fact::skipped("no agent of a cluster runs"),

@@ -94,6 +94,23 @@ impl Attachments {
         view.interfaces.contains_key(&ifindex) && runs().unwrap_or(false)
     }
 
+    /// Returns the attached interfaces on which the kernel ran the program before, and no longer does:
+    /// another program has removed it.
+    pub fn lost<'a>(
+        &'a self,
+        before: &'a NetView,
+        now: &'a NetView,
+    ) -> impl Iterator<Item = (&'a Interface, OwnProgram)> {
+        let runs = |view: &'a NetView, ifindex: u32, own: OwnProgram| {
+            view.interfaces.get(&ifindex).map(|interface| (interface, own.mode.runs(interface, own.id)))
+        };
+        self.own.iter().filter_map(move |(ifindex, own)| {
+            let (_, ran) = runs(before, *ifindex, *own)?;
+            let (interface, runs) = runs(now, *ifindex, *own)?;
+            (ran && !runs).then_some((interface, *own))
+        })
+    }
+
     /// Returns true if every attached interface is attached as the present network needs. `wanted`
     /// are the interfaces that should have the program.
     pub fn is_well_attached(&self, view: &NetView, attach: Attach, wanted: &[u32]) -> bool {

@@ -19,6 +19,8 @@ impl EventLoop {
         let setting = self.agent.config().attach;
         let attached = attaching::attach(&mut self.plane, view, setting, wanted, &mut lines);
         lines.into_iter().for_each(log);
+        let interfaces = self.plane.attachments().attached().map(|(ifindex, _)| ifindex);
+        self.inputs.netlink.watch_removals(interfaces);
         attached
     }
 

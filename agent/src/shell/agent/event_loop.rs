@@ -19,6 +19,7 @@ use super::{
     service::Service,
     starting::OpenEndpoints,
     timing::now,
+    watching::Watch,
 };
 use crate::{
     cli::PlaneArgs,
@@ -28,7 +29,9 @@ use crate::{
             bpf::{DataPlane, Loader, Opening, Options},
             host_network::name_servers,
             netlink::Exchange,
+            other_pins,
             packet::Announcer as Packets,
+            preflight::PinDirLock,
             statements::Statements,
         },
     },
@@ -51,6 +54,7 @@ pub(super) struct EventLoop {
     /// The reason that a cluster's agent has to end.
     pub(super) reason: Option<StopReason>,
     pub(super) questions: mpsc::Receiver<Question>,
+    pub(super) watch: Watch,
     _endpoints: Endpoints,
 }
 
@@ -75,6 +79,7 @@ pub(super) struct Opened {
     inputs: Inputs,
     network: Network,
     is_fresh: bool,
+    lock: PinDirLock,
 }
 
 impl Opened {
@@ -82,6 +87,7 @@ impl Opened {
     pub(super) async fn open(
         args: &PlaneArgs,
         loader: Loader,
+        lock: PinDirLock,
         lease_deadline: LeaseDeadline,
         endpoints: &OpenEndpoints,
     ) -> Result<Self, RunError> {
@@ -97,9 +103,10 @@ impl Opened {
         endpoints.server.begin(&options.pin_dir)?;
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
+        lines::others(&other_pins::running(&options.pin_dir, &view), &view);
         let network =
             Network { view, attachments: plane.attachments().clone(), name_servers: name_servers() };
-        Ok(Self { plane, inputs, network, is_fresh: opening == Opening::Fresh })
+        Ok(Self { plane, inputs, network, is_fresh: opening == Opening::Fresh, lock })
     }
 }
 
@@ -112,7 +119,7 @@ impl EventLoop {
         outer: Outer,
         endpoints: OpenEndpoints,
     ) -> Result<Self, RunError> {
-        let Opened { plane, mut inputs, network, is_fresh } = opened;
+        let Opened { plane, mut inputs, network, is_fresh, lock } = opened;
         if let Source::File(_) = source {
             inputs.statements = Some(Statements::open()?);
         }
@@ -141,6 +148,7 @@ impl EventLoop {
             is_stopped: false,
             reason: None,
             questions: endpoints.questions,
+            watch: Watch::start(lock),
             _endpoints: endpoints.server,
         })
     }

@@ -2,7 +2,7 @@
 
 mod timer;
 
-use std::{io, os::fd::AsRawFd};
+use std::{io, os::fd::AsRawFd, time::Duration};
 
 use aya::maps::{MapData, RingBuf};
 use aya_log::EbpfLogger;
@@ -11,6 +11,7 @@ use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::mpsc,
     task::JoinSet,
+    time::{Interval, MissedTickBehavior, interval},
 };
 use tracing::error;
 use vipward_common::{Event, MacAddr, VipKey};
@@ -30,6 +31,9 @@ use crate::shell::kernel::{bpf::DataPlane, netlink::Netlink, statements::Stateme
 
 type Logger = EbpfLogger<&'static dyn log::Log>;
 
+/// Time between two looks at what others can take from this host without a notification.
+const WATCH: Duration = Duration::from_secs(1);
+
 pub(super) enum Received {
     Deadline,
     /// A signal to end, by name.
@@ -44,6 +48,8 @@ pub(super) enum Received {
     /// Statements of hosts about the VIPs that they hold.
     Stated(Vec<Stated>),
     News(News),
+    /// It is time to see what others have taken from this host.
+    Watch,
     /// An input without consequences.
     Nothing,
 }
@@ -64,6 +70,7 @@ pub(super) struct Inputs {
     news: (mpsc::UnboundedSender<News>, mpsc::UnboundedReceiver<News>),
     /// The statements of peers, for an agent of a file.
     pub(super) statements: Option<Statements>,
+    watch: Interval,
     /// True if events were the last input although a deadline had come.
     put_off: bool,
 }
@@ -83,6 +90,7 @@ impl Inputs {
             tellings: JoinSet::new(),
             news: mpsc::unbounded_channel(),
             statements: None,
+            watch: watch_interval(),
             put_off: false,
         })
     }
@@ -125,10 +133,17 @@ impl Inputs {
             Some(ended) = self.tellings.join_next() => {
                 Ok(ended.map_or(Received::Nothing, |(key, mac, answerer)| Received::Told(key, mac, answerer)))
             }
+            _ = self.watch.tick() => Ok(Received::Watch),
             stated = stated(&mut self.statements) => Ok(Received::Stated(stated)),
             ready = readable(&mut self.claims) => ready.map(|()| Received::Nothing),
         }
     }
+}
+
+fn watch_interval() -> Interval {
+    let mut interval = interval(WATCH);
+    interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    interval
 }
 
 fn drain(ring: &mut RingBuf<MapData>) -> Vec<Event> {

@@ -25,7 +25,10 @@ use crate::{
     cli::KubernetesArgs,
     shell::{
         endpoints::metrics::Mode,
-        kernel::bpf::{self, Loader, Maps, Pins},
+        kernel::{
+            bpf::{self, Loader, Maps, Pins},
+            preflight::PinDirLock,
+        },
         kube::{
             Access, Kube, L2Statuses, Limits, Reader, Reading, Reporter, Requests, Resource, Server, Statuses,
         },
@@ -45,16 +48,17 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
         return Err(RunError::NoPools);
     }
     let settings = ownership_settings(&args, &node)?;
-    let _lock = check_host(&args.plane.pins)?;
+    let lock = check_host(&args.plane.pins)?;
     let pod = args.pod_address.and_then(|pod| pod.0);
     let endpoints = OpenEndpoints::open(Mode::Kubernetes, &args.pages, pod).await?;
-    let mut event_loop = Box::pin(start(&args, loader, settings, endpoints)).await?;
+    let mut event_loop = Box::pin(start(&args, (loader, lock), settings, endpoints)).await?;
     Box::pin(event_loop.run()).await?;
     let reason = event_loop.reason;
     let pin_dir = event_loop.outer.cluster().map(|cluster| cluster.pin_dir.clone());
     drop(event_loop);
     match (reason, pin_dir) {
         (Some(StopReason::Uninstall), Some(pin_dir)) => {
+            let _lock = PinDirLock::acquire(&pin_dir)?;
             for removed in bpf::unload(&pin_dir)? {
                 info!(removed, "a pinned object is removed");
             }
@@ -97,7 +101,7 @@ fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, Run
 
 async fn start(
     args: &KubernetesArgs,
-    loader: Loader,
+    (loader, lock): (Loader, PinDirLock),
     settings: Settings,
     endpoints: OpenEndpoints,
 ) -> Result<EventLoop, RunError> {
@@ -139,7 +143,7 @@ async fn start(
         defence: args.conflicts.settings().defend.in_program(),
     };
     let move_metrics = metrics.moves.clone();
-    let opened = Box::pin(Opened::open(&args.plane, loader, never, &endpoints)).await?;
+    let opened = Box::pin(Opened::open(&args.plane, loader, lock, never, &endpoints)).await?;
     let now = timing::now()?;
     let mut services = args.start_services();
     let addresses = target.into_iter().collect();

@@ -1,6 +1,6 @@
 //! Log lines: the text of the agent's reports, and the limits of their number.
 
-use std::{collections::BTreeSet, net::IpAddr, path::Path};
+use std::{collections::BTreeSet, io, net::IpAddr, path::Path};
 
 use tracing::{debug, error, info, warn};
 use vipward_common::{
@@ -11,6 +11,7 @@ use vipward_core::{
     agent::{Agent, Line, segment::Note},
     base::time::Monotonic,
     delivery::News,
+    diagnosis::doctor::{Agent as Running, OtherPins},
     host::{
         heartbeat::Late,
         net::NetView,
@@ -32,7 +33,7 @@ use vipward_core::{
 use super::timing::millis;
 use crate::shell::{
     endpoints::metrics::Metrics,
-    kernel::bpf::Opening,
+    kernel::bpf::{self, Opening},
     logging::lines::{Lines, Trouble},
 };
 
@@ -44,6 +45,7 @@ const MOST_ENTRIES: u32 = 16;
 const MOST_GAINS: u32 = 8;
 
 const UNREAD: &str = "failed to read the kernel's state back; trying again";
+const REMOVED: &str = "another program has removed Vipward's from the interface; it is attached again";
 const NO_HOLDER: &str = "no node can hold the VIP";
 const ANOTHER: &str = "another MAC claims the VIP";
 const DOUBLED: &str = "doubled: a peer answers for a VIP that this node holds, so both answer";
@@ -124,6 +126,13 @@ impl Log {
             ),
             Line::Unobserved(error) => warn!(error, "the network could not be observed; trying again"),
             Line::Overrun => warn!("network notifications were lost; everything is observed again"),
+            Line::Removed { interface, own, instead } => {
+                if self.trouble.admits(Trouble::Is(REMOVED), now) {
+                    let instead: Vec<String> = instead.iter().map(|id| bpf::describe(*id)).collect();
+                    let instead = if instead.is_empty() { "none".to_owned() } else { instead.join("; ") };
+                    warn!(interface, mode = %own.mode, program = own.id, instead, "{REMOVED}");
+                }
+            }
             Line::Unread(error) => {
                 if self.trouble.admits(Trouble::Is(UNREAD), now) {
                     error!(error, "{UNREAD}");
@@ -295,6 +304,30 @@ pub(super) fn opening(opening: &Opening, pin_dir: &Path) {
         }
         Opening::Repeated { dropped } => {
             info!(%pin_dir, dropped, "data plane replaced, as an agent that was killed had begun to");
+        }
+    }
+}
+
+/// Logs the programs of other pin directories.
+pub(super) fn others(found: &io::Result<Vec<OtherPins>>, view: &NetView) {
+    match found {
+        Err(error) => debug!(%error, "other pin directories cannot be searched for"),
+        Ok(others) => {
+            for OtherPins { dir, agent, programs } in others {
+                let interfaces: Vec<_> = programs.iter().map(|(ifindex, _)| view.name_of(*ifindex)).collect();
+                let (pin_dir, interfaces) = (dir.display(), interfaces.join(", "));
+                match agent {
+                    Running::Runs(pid) => warn!(
+                        %pin_dir, interfaces, pid, "another Vipward agent runs on an interface of this one: stop one"
+                    ),
+                    Running::None => warn!(
+                        %pin_dir,
+                        interfaces,
+                        "a program of another pin directory, without an agent, may answer for VIPs here: vipward \
+                         unload --pin-dir"
+                    ),
+                }
+            }
         }
     }
 }

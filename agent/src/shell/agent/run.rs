@@ -121,6 +121,7 @@ impl EventLoop {
             Received::News(News::Halfway { segment, round, heard }) => {
                 self.step(Input::Halfway { segment, round, heard }).await?;
             }
+            Received::Watch => self.watch().await?,
             Received::Nothing => {}
         }
         Ok(())

@@ -26,11 +26,11 @@ use crate::{
 pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let loader = Loader::new();
     let config = read_config(&args.config)?;
-    let _lock = check_host(&args.plane.pins)?;
+    let lock = check_host(&args.plane.pins)?;
     let endpoints = OpenEndpoints::open(Mode::Standalone, &args.pages, None).await?;
     let mut file = FileSource::start(&config, clock_tick()?, now()?);
     let first = file.first_deadline(now()?);
-    let opened = Opened::open(&args.plane, loader, first, &endpoints).await?;
+    let opened = Opened::open(&args.plane, loader, lock, first, &endpoints).await?;
     let reading = Reading::start(args.config.clone())?;
     let mut event_loop =
         EventLoop::start(opened, config, Source::File(file), Outer::File(reading), endpoints)?;

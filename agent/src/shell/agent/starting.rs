@@ -66,6 +66,7 @@ impl OpenEndpoints {
 /// Checks that this host can run an agent on these pins.
 /// Returns the lock that excludes other agents.
 pub(super) fn check_host(pins: &PinArgs) -> Result<PinDirLock, RunError> {
+    preflight::check_namespaces()?;
     preflight::check_capabilities()?;
     preflight::check_kernel()?;
     preflight::ensure_bpffs(&pins.pin_dir)?;

@@ -32,7 +32,7 @@ use crate::shell::{
         ethtool, groups,
         netdev::has_native_xdp,
         netlink::{self, Lower, Netlink, NetlinkError},
-        preflight,
+        other_pins, preflight,
     },
     logging::errors::fact,
 };
@@ -61,6 +61,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
         pin_dir: fact(preflight::look_at(dir)),
         wire: agent.clone().and_then(endpoints::wire),
         file: agent.clone().and_then(endpoints::file),
+        others: network.as_ref().and_then(|view| fact(other_pins::running(dir, view))),
         plane,
         heartbeat,
         offenders: offenders(&pins),

@@ -54,7 +54,7 @@ pub(crate) fn file(agent: Agent) -> Fact<FileReport> {
 
 /// Returns a report of the agent. `none` is the reason why one has nothing to report.
 fn ask<T: DeserializeOwned>(agent: Agent, page: &str, none: &str) -> Fact<T> {
-    query(agent, page).and_then(|report| report.map_or_else(|| Fact::skipped(none), Fact::Read))
+    query(agent, page).and_then(|report: Option<T>| report.map_or_else(|| Fact::skipped(none), Fact::Read))
 }
 
 /// Gets a page of an agent.

@@ -11,6 +11,7 @@ mod data_plane;
 mod description;
 mod error;
 mod filter;
+mod held;
 mod liveness;
 mod maps;
 mod migrate;
@@ -22,7 +23,7 @@ mod sets;
 mod sys;
 mod vips;
 
-pub(crate) use self::sys::attached_programs;
+pub(crate) use self::{attach::describe, sys::attached_programs};
 pub use self::{
     data::VipCount,
     data_plane::DataPlane,

@@ -29,13 +29,14 @@ use vipward_core::{
     segment::proving::MOST_ASKED,
 };
 
-use self::dump::dump;
+use self::{dump::dump, removals::Removals};
 use super::ethtool;
 
 mod dump;
 mod exchange;
 mod mark;
 mod messages;
+mod removals;
 mod traffic_control;
 
 #[cfg(test)]
@@ -63,6 +64,7 @@ const FAMILIES: [AddressFamily; 2] = [AddressFamily::Inet, AddressFamily::Inet6]
 /// change falls between the two.
 pub struct Netlink {
     notifications: AsyncFd<Socket>,
+    removals: Removals,
     datagram: Vec<u8>,
     pending: Option<Changed>,
     not_before: Instant,
@@ -72,21 +74,23 @@ impl Netlink {
     /// Subscribes to links, addresses and routes of the calling thread's network namespace. Needs a
     /// tokio runtime.
     pub fn connect() -> Result<Self, NetlinkError> {
-        let subscribe = || {
-            let mut socket = Socket::new(NETLINK_ROUTE)?;
-            socket.set_non_blocking(true)?;
-            socket.bind(&SocketAddr::new(0, GROUPS))?;
-            // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when
-            // it is dropped.
-            let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
-            registered.map_err(io::Error::from)
-        };
         Ok(Self {
-            notifications: subscribe().map_err(NetlinkError::Subscribe)?,
+            notifications: subscribe(GROUPS).map_err(NetlinkError::Subscribe)?,
+            removals: Removals::subscribe().map_err(NetlinkError::Subscribe)?,
             datagram: Vec::with_capacity(exchange::DATAGRAM_BYTES),
             pending: None,
             not_before: Instant::now(),
         })
+    }
+
+    /// Reports removals from these interfaces, and from no others.
+    pub(crate) fn watch_removals(&mut self, interfaces: impl Iterator<Item = u32>) {
+        self.removals.watch(interfaces);
+    }
+
+    /// Returns true if the kernel notifies of groups that it leaves.
+    pub(crate) fn notifies_of_groups(&self) -> bool {
+        self.removals.include_groups()
     }
 
     pub async fn observe(&self) -> Result<NetView, NetlinkError> {
@@ -138,7 +142,12 @@ impl Netlink {
                 self.not_before = now + MIN_INTERVAL;
                 return Ok(changed);
             }
-            let readable = self.notifications.readable();
+            let readable = async {
+                tokio::select! {
+                    ready = self.notifications.readable() => ready,
+                    ready = self.removals.readable() => ready,
+                }
+            };
             // A failover that comes while a change waits is reported sooner than that.
             let until = self.pending.as_ref().map(|_| self.not_before);
             let ready = match until {
@@ -157,12 +166,15 @@ impl Netlink {
     /// After an overrun the kernel drops notifications until the queue is empty, so an observation
     /// begun afterwards misses nothing.
     fn drain(&mut self) -> Result<(), NetlinkError> {
+        if let Some(from) = self.removals.drain(&mut self.datagram).map_err(NetlinkError::Receive)? {
+            self.pending.get_or_insert_default().may_have_left.extend(from);
+        }
         loop {
             self.datagram.clear();
             match self.notifications.get_ref().recv(&mut self.datagram, 0) {
                 Ok(_) if messages::is_relevant(&self.datagram) => {
                     let changed = self.pending.get_or_insert_default();
-                    changed.downs.extend(messages::downs(&self.datagram));
+                    changed.may_have_left.extend(messages::downs(&self.datagram));
                     let had_none = changed.notices.is_empty();
                     changed.notices.extend(messages::notices(&self.datagram));
                     if had_none && !changed.notices.is_empty() {
@@ -179,6 +191,17 @@ impl Netlink {
             }
         }
     }
+}
+
+/// Returns a socket that receives the notifications of these groups.
+fn subscribe(groups: u32) -> io::Result<AsyncFd<Socket>> {
+    let mut socket = Socket::new(NETLINK_ROUTE)?;
+    socket.set_non_blocking(true)?;
+    socket.bind(&SocketAddr::new(0, groups))?;
+    // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when it is
+    // dropped.
+    let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
+    registered.map_err(io::Error::from)
 }
 
 /// Returns the addresses of this network namespace, without link-local ones of IPv6: such an address

@@ -1,6 +1,8 @@
 //! Checks this host before anything is loaded: capabilities, kernel and pin directory.
 
 use std::fmt;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use caps::{CapSet, Capability, CapsHashSet};
@@ -12,7 +14,7 @@ mod pin_dir;
 #[cfg(test)]
 mod tests;
 
-pub use self::pin_dir::{PinDirError, PinDirLock, ensure_bpffs, look_at, user_of};
+pub use self::pin_dir::{PinDirError, PinDirLock, check_bpffs, ensure_bpffs, look_at, user_of};
 
 /// Capabilities that the agent needs, root or not.
 const NEEDED: [Capability; 4] =
@@ -25,6 +27,9 @@ const FEATURES: [(Release, &str); 4] = [
     (Release { major: 5, minor: 11 }, "bpf_ktime_get_coarse_ns"),
     (Release { major: 5, minor: 12 }, "BPF compare-and-exchange"),
 ];
+
+/// `PROC_USER_INIT_INO`: the host's user namespace, on each Linux.
+const HOSTS_USERS: u64 = 0xefff_fffd;
 
 /// The first release that charges BPF memory to the cgroup.
 const MEMORY_IN_CGROUP: Release = Release { major: 5, minor: 11 };
@@ -40,6 +45,16 @@ pub enum PreflightError {
         setcap = Capabilities(NEEDED.to_vec()).for_setcap(),
     )]
     Capabilities { missing: Capabilities },
+    #[error(
+        "this process is in a user namespace, whose root the kernel does not let load the program: run it in the \
+         host's (a privileged container; no rootless Docker, Podman or LXC)"
+    )]
+    UserNamespace,
+    #[error(
+        "this process is in a time namespace whose boot clock is {seconds} s off the kernel's, and the lease \
+         deadline would be too: run it in the host's (nsenter --time --target 1)"
+    )]
+    TimeNamespace { seconds: i64 },
     #[error("failed to read the kernel's release")]
     Uname(#[source] Errno),
     #[error("kernel {release} is too old: it lacks {missing}")]
@@ -110,6 +125,31 @@ pub fn check_capabilities() -> Result<(), PreflightError> {
     match missing_capabilities(&effective) {
         missing if missing.0.is_empty() => Ok(()),
         missing => Err(PreflightError::Capabilities { missing }),
+    }
+}
+
+/// Checks that the process is in the host's user namespace, and that its boot clock is the kernel's.
+pub fn check_namespaces() -> Result<(), PreflightError> {
+    // Where they cannot be read, nothing is known.
+    if fs::metadata("/proc/self/ns/user").is_ok_and(|users| users.ino() != HOSTS_USERS) {
+        return Err(PreflightError::UserNamespace);
+    }
+    // Without the file, the kernel has no time namespaces.
+    match boot_clock_offset(&fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default()) {
+        0 => Ok(()),
+        seconds => Err(PreflightError::TimeNamespace { seconds }),
+    }
+}
+
+/// Returns the seconds in a line like `boottime 100000 0` of `timens_offsets`. A part of a second counts as
+/// one.
+fn boot_clock_offset(offsets: &str) -> i64 {
+    let boot = offsets.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
+    let boot = boot.into_iter().find(|fields| fields.first() == Some(&"boottime")).unwrap_or_default();
+    let number = |at: usize| boot.get(at).and_then(|field| field.parse::<i64>().ok()).unwrap_or(0);
+    match (number(1), number(2)) {
+        (0, nanoseconds) => nanoseconds.signum(),
+        (seconds, _) => seconds,
     }
 }
 

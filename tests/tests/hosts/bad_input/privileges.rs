@@ -88,6 +88,37 @@ fn a_user_who_is_not_root_sees_all_that_is_missing() -> Result<()> {
     )
 }
 
+#[test]
+fn namespaces_in_which_the_program_or_its_deadline_cannot_work_are_refused() -> Result<()> {
+    let rows = [
+        ("unshare --user --map-root-user", "this process is in a user namespace"),
+        ("unshare --time --boottime 100000 --fork", "a time namespace whose boot clock is 100000 s off"),
+    ];
+    let (host, bpffs) = (Host::new("node")?, Bpffs::mount()?);
+    for (unshare, why) in rows {
+        let wrapper = Wrapper::new(&format!("exec {unshare} \"$VIPWARD\" \"$@\""))?;
+        let mut agent = Agent::start(&host, "vips: []\n", wrapper.options(bpffs.pin_dir("node")))?;
+        assert_refused(&mut agent, &[why])?;
+        assert!(!agent.options.pin_dir.exists(), "nothing is pinned");
+    }
+    Ok(())
+}
+
+#[test]
+fn an_agent_whose_bpffs_ends_with_its_mount_namespace_warns() -> Result<()> {
+    // As `ip netns exec` does.
+    let fresh = "mount --make-rslave / && umount -l /sys && mount -t sysfs sysfs /sys";
+    let inside = format!("{fresh} && exec \\\"$VIPWARD\\\" \\\"\\$@\\\"");
+    let wrapper = Wrapper::new(&format!("exec unshare --mount sh -c \"{inside}\" sh \"$@\""))?;
+    let host = Host::new("node")?;
+    let mut agent = Agent::start(&host, "vips: []\n", wrapper.options("/sys/fs/bpf/vipward-of-a-test"))?;
+    let line = agent.wait_for_log(PATIENCE, "a warning", |line| {
+        line.message().starts_with("the pins end with this agent's mount namespace")
+    })?;
+    assert_eq!(line.level(), "WARN");
+    Ok(())
+}
+
 /// Exercises all functions of an agent, with only the four capabilities.
 fn lives(node: &mut Node) -> Result<()> {
     // The agent requires this on a host that binds VIPs.

@@ -46,7 +46,7 @@ fn unload_leaves_nothing() -> Result<()> {
         Ok(output_of(command).is_err())
     })?;
     assert_silent(&node)?;
-    assert!(node.agent.unload()?.contains("nothing is pinned"));
+    assert!(node.agent.unload()?.contains("nothing of Vipward's is pinned"));
 
     node.restart_agent()?;
     node.wait_until_answered(VIP, NODE)

@@ -80,7 +80,7 @@ fn memberships_that_cannot_be_read_or_changed_are_tried_again() {
         let mut world = World::running(VIPS, &[10, 100]);
         world.groups.clear();
         world.fails = [part].into();
-        world.notify(Input::Changed(Changed { downs: [ETH0].into(), ..Changed::default() }));
+        world.notify(Input::Changed(Changed { may_have_left: [ETH0].into(), ..Changed::default() }));
         assert_eq!(world.after_only(ms(100), "read groups|join|log groups"), first, "{part:?}");
         world.fails.clear();
         assert_eq!(world.after_only(RETRY, "read groups|join|log groups"), again, "{part:?}");

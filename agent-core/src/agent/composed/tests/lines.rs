@@ -156,6 +156,9 @@ fn log(line: &Line, view: &NetView) -> String {
         Line::Unsettled => "unsettled".to_owned(),
         Line::Unobserved(_) => "unobserved".to_owned(),
         Line::Overrun => "overrun".to_owned(),
+        Line::Removed { interface, own, instead } => {
+            format!("{interface} lost {} {}, has {instead:?}", own.mode, own.id)
+        }
         Line::Unread(why) => format!("unread {why}"),
         Line::PeersUnwritten(_) => "peers unwritten".to_owned(),
         Line::Groups(_) => "groups".to_owned(),

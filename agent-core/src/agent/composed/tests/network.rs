@@ -27,7 +27,7 @@ fn gone(world: &mut World) -> Changed {
 
 #[test]
 fn a_change_of_the_network() {
-    let rows: [(&str, Change, &[&str]); 8] = [
+    let rows: [(&str, Change, &[&str]); 9] = [
         ("nothing", |_| nothing(), &["observe"]),
         (
             "a container's interface",
@@ -75,6 +75,14 @@ fn a_change_of_the_network() {
                 "log 100 held 01 > none",
                 "leave ff02::1:ff00:64",
             ],
+        ),
+        (
+            "another program has removed the agent's",
+            |world| {
+                world.eth0().xdp_programs = vec![77];
+                nothing()
+            },
+            &["observe", "log eth0 lost native 7, has [77]", "read maps", "prepare [3]"],
         ),
         (
             "a new interface",
@@ -126,8 +134,12 @@ fn vips_are_announced_again_when_the_carrier_returns() {
 fn memberships_are_read_again_100_ms_after_an_interface_was_down() {
     let other = VETH;
     let rows: [(&str, Changed, &[&str]); 3] = [
-        ("this one", Changed { downs: [ETH0].into(), ..nothing() }, &["read groups", "join ff02::1:ff00:64"]),
-        ("another", Changed { downs: [other].into(), ..nothing() }, &[]),
+        (
+            "this one",
+            Changed { may_have_left: [ETH0].into(), ..nothing() },
+            &["read groups", "join ff02::1:ff00:64"],
+        ),
+        ("another", Changed { may_have_left: [other].into(), ..nothing() }, &[]),
         ("unknown ones", Changed { overrun: true, ..nothing() }, &["read groups", "join ff02::1:ff00:64"]),
     ];
     for (what, changed, expected) in rows {

@@ -112,7 +112,7 @@ fn the_deadline_of_each_part_is_the_agent_s() {
 }
 
 fn down() -> Input {
-    Input::Changed(Changed { downs: [ETH0].into(), ..Changed::default() })
+    Input::Changed(Changed { may_have_left: [ETH0].into(), ..Changed::default() })
 }
 
 /// Has an address found free.

@@ -395,3 +395,51 @@ fn full_maps_and_lost_events_are_found() {
         ],
     );
 }
+
+fn other_pins(agent: Agent) -> OtherPins {
+    OtherPins { dir: PathBuf::from("/sys/fs/bpf/trial"), agent, programs: vec![(2, 50)] }
+}
+
+#[test]
+fn programs_of_other_pin_directories_are_named() {
+    const NAME: &str = "other-pins";
+    assert_rows(
+        None,
+        &[
+            ("none", |_| {}, NAME, Green, &["no other pin directory"], &[]),
+            (
+                "without an agent",
+                |it| it.others = Read(vec![other_pins(Agent::None), other_pins(Agent::Runs(Some(9)))]),
+                NAME,
+                Red,
+                &["without an agent", "/sys/fs/bpf/trial on eth0"],
+                &["vipward unload --pin-dir /sys/fs/bpf/trial", "--all"],
+            ),
+            (
+                "another agent",
+                |it| it.others = Read(vec![other_pins(Agent::Runs(Some(9)))]),
+                NAME,
+                Yellow,
+                &["other agents run", "/sys/fs/bpf/trial on eth0 (pid 9)"],
+                &["stop one"],
+            ),
+            (
+                "a program of Vipward's without pins",
+                |it| it.nic_mut().xdp_names = BTreeMap::from([(50, "vipward_ports".to_owned())]),
+                NAME,
+                Yellow,
+                &["program 50 on eth0 is Vipward's, and its pins are not in sight"],
+                &["mount namespace"],
+            ),
+            (
+                "the pinned program",
+                |it| it.nic_mut().xdp_names = BTreeMap::from([(OURS, "vipward".to_owned())]),
+                NAME,
+                Green,
+                &[],
+                &[],
+            ),
+            ("unread", |it| it.others = Fact::failed("no answer"), NAME, Unknown, &[], &[]),
+        ],
+    );
+}

@@ -6,7 +6,10 @@ use vipward_common::{OPER_REPLY, Role, VipKey};
 use vipward_core::{
     agent::{FileSource, Network, Source, Start},
     config::Config,
-    host::{attaching::Attachments, net::Interface},
+    host::{
+        attaching::{Attachments, Mode as Hook, OwnProgram},
+        net::Interface,
+    },
     ownership::Fault,
     records::{Epoch, Session},
     reports::claim_findings::Aspect,
@@ -131,6 +134,16 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
             "WARN the network could not be observed; trying again error=\"no answer\"".to_owned(),
         ),
         (Line::Overrun, "WARN network notifications were lost; everything is observed again".to_owned()),
+        (
+            Line::Removed {
+                interface: "eth0".to_owned(),
+                own: OwnProgram { mode: Hook::Tc, id: 6, on_ports: false },
+                instead: Vec::new(),
+            },
+            "WARN another program has removed Vipward's from the interface; it is attached again \
+             interface=\"eth0\" mode=tc program=6 instead=\"none\""
+                .to_owned(),
+        ),
         (
             entry_changed,
             "INFO a VIP's entry has changed vip=192.0.2.10 interface=eth0 from=\"none\" to=\"held\" \

@@ -1,7 +1,7 @@
 //! Attaches the programs to interfaces, so that they outlive the agent: through pinned links, or
 //! through a filter of traffic control where the kernel has no link for it.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::PathBuf};
 
 use aya::programs::{
     LinkOrder, ProgramError, ProgramInfo, SchedClassifier, TcAttachType, Xdp, XdpMode,
@@ -10,6 +10,7 @@ use aya::programs::{
     tc::{SchedClassifierLink, TcAttachOptions},
     xdp::XdpLink,
 };
+use tracing::info;
 use vipward_common::VlanKey;
 use vipward_core::{
     diagnosis::pinned::LinkIds,
@@ -41,60 +42,57 @@ impl DataPlane {
         unseen.into_iter().try_for_each(|device| self.lead(device, BTreeSet::new()))
     }
 
-    /// Records a program in the place of the interface's former one, whose link is closed.
-    fn record_attached(&mut self, ifindex: u32, own: OwnProgram, link: Option<FdLink>) {
-        self.attachments.insert(ifindex, own);
-        self.links.remove(&ifindex);
-        self.links.extend(link.map(|link| (ifindex, link)));
-    }
-
     fn attach_xdp(
         &mut self,
         interface: &Interface,
         mode: Mode,
         flags: XdpMode,
-    ) -> Result<(u32, Option<FdLink>), BpfError> {
+    ) -> Result<(u32, PathBuf), BpfError> {
         let loaded = self.programs.xdp(&mut self.ebpf, mode.runs_on_ports(interface));
         let (program, program_id) = loaded.map_err(no_program(interface))?;
         let id = program.attach_to_if_index(interface.index, flags).map_err(|source| {
             if is_busy(&source) {
-                let program = describe(interface.xdp_programs.first().copied());
+                let there = interface.xdp_programs.first();
+                let program = there.map_or_else(|| "its id is not known".to_owned(), |id| describe(*id));
                 BpfError::Occupied { interface: interface.name.clone(), program }
             } else {
                 not_attached(interface, mode)(source)
             }
         })?;
         let link = program.take_link(id).map_err(refused(programs::XDP))?;
-        Ok((program_id, Some(self.pin(link, interface, mode)?)))
+        Ok((program_id, self.pin(link, interface, mode)?))
     }
 
     /// Attaches to the ingress of traffic control, before the programs that are there.
-    fn attach_tc(&mut self, interface: &Interface) -> Result<(u32, Option<FdLink>), BpfError> {
+    fn attach_tc(&mut self, interface: &Interface) -> Result<(u32, PathBuf), BpfError> {
         let (program, program_id) = self.programs.tc(&mut self.ebpf).map_err(no_program(interface))?;
         let first = TcAttachOptions::TcxOrder(LinkOrder::first());
         match program.attach_with_options(&interface.name, TcAttachType::Ingress, first) {
             Ok(id) => {
                 let link = program.take_link(id).map_err(refused(programs::TC))?;
-                Ok((program_id, Some(self.pin(link, interface, Mode::Tc)?)))
+                Ok((program_id, self.pin(link, interface, Mode::Tc)?))
             }
             // Linux has links of traffic control (tcx) since 6.6.
             Err(error) if os_error(&error) == Some(libc::EINVAL) => {
                 let path = self.pins.filter(interface.index);
-                filter::attach(program, interface, &path).map(|()| (program_id, None))
+                filter::attach(program, interface, &path).map(|()| (program_id, path))
             }
             Err(error) => Err(not_attached(interface, Mode::Tc)(error)),
         }
     }
 
-    fn pin<L>(&self, link: L, interface: &Interface, mode: Mode) -> Result<FdLink, BpfError>
+    /// Pins a link. Returns its path.
+    fn pin<L>(&self, link: L, interface: &Interface, mode: Mode) -> Result<PathBuf, BpfError>
     where
         FdLink: TryFrom<L>,
     {
         let link =
             FdLink::try_from(link).map_err(|_| BpfError::NoLink { interface: interface.name.clone() })?;
         let path = self.pins.link(interface.index, mode);
-        let link = link.pin(&path).map_err(|source| BpfError::Pin { path, source })?;
-        Ok(link.into())
+        match link.pin(&path) {
+            Ok(_) => Ok(path),
+            Err(source) => Err(BpfError::Pin { path, source }),
+        }
     }
 
     /// Replaces the program behind every pin by this one. Of two on an interface, which an agent left
@@ -111,19 +109,19 @@ impl DataPlane {
                 Mode::Tc => {
                     let (tc, id) = self.programs.tc(&mut self.ebpf)?;
                     let replaced = match pin.kind {
-                        Pinned::Filter => filter::replace(tc, &pin).map(|()| None),
-                        Pinned::Link => replace_tc(tc, &pin).map(Some),
+                        Pinned::Filter => filter::replace(tc, &pin),
+                        Pinned::Link => replace_tc(tc, &pin),
                     };
                     (id, replaced)
                 }
                 Mode::Native | Mode::Generic => {
                     let (xdp, id) = self.programs.xdp(&mut self.ebpf, on_ports)?;
-                    (id, replace_xdp(xdp, &pin).map(Some))
+                    (id, replace_xdp(xdp, &pin))
                 }
             };
             match replaced {
-                Ok(link) => {
-                    self.record_attached(pin.ifindex, OwnProgram { mode: pin.mode, id, on_ports }, link);
+                Ok(()) => {
+                    self.attachments.insert(pin.ifindex, OwnProgram { mode: pin.mode, id, on_ports });
                 }
                 // The interface is gone, and only the pin is left.
                 Err(Replace::Dead) => {
@@ -148,13 +146,23 @@ impl attaching::Programs for DataPlane {
     }
 
     fn attach(&mut self, interface: &Interface, mode: Mode) -> Result<(), BpfError> {
-        let (id, link) = match mode {
+        let (id, pin) = match mode {
+            Mode::Native if !interface.is_software() => {
+                info!(
+                    interface = interface.name,
+                    "attaching native XDP, which resets some cards' links for seconds"
+                );
+                self.attach_xdp(interface, mode, XdpMode::Driver)?
+            }
             Mode::Native => self.attach_xdp(interface, mode, XdpMode::Driver)?,
             Mode::Generic => self.attach_xdp(interface, mode, XdpMode::Skb)?,
             Mode::Tc => self.attach_tc(interface)?,
         };
         let own = OwnProgram { mode, id, on_ports: mode.runs_on_ports(interface) };
-        self.record_attached(interface.index, own, link);
+        self.attachments.insert(interface.index, own);
+        // The link has a pin now, and only this one.
+        self.held.close(|pin| pin.ifindex == interface.index);
+        self.held.add(pin)?;
         Ok(())
     }
 
@@ -171,7 +179,7 @@ impl attaching::Programs for DataPlane {
             pin.remove()?;
         }
         self.attachments.remove(ifindex);
-        self.links.remove(&ifindex);
+        self.held.close(|pin| pin.ifindex == ifindex);
         Ok(())
     }
 
@@ -227,18 +235,18 @@ impl LinkPin {
     }
 }
 
-fn replace_xdp(program: &mut Xdp, pin: &LinkPin) -> Result<FdLink, Replace> {
+fn replace_xdp(program: &mut Xdp, pin: &LinkPin) -> Result<(), Replace> {
     let link = XdpLink::try_from(open(pin)?).map_err(broken(pin))?;
     let id = program.attach_to_link(link).map_err(not_replaced(programs::XDP))?;
     let link = program.take_link(id).map_err(|error| Replace::Failed(refused(programs::XDP)(error)))?;
-    FdLink::try_from(link).map_err(broken(pin))
+    FdLink::try_from(link).map(drop).map_err(broken(pin))
 }
 
-fn replace_tc(program: &mut SchedClassifier, pin: &LinkPin) -> Result<FdLink, Replace> {
+fn replace_tc(program: &mut SchedClassifier, pin: &LinkPin) -> Result<(), Replace> {
     let link = SchedClassifierLink::try_from(open(pin)?).map_err(broken(pin))?;
     let id = program.attach_to_link(link).map_err(not_replaced(programs::TC))?;
     let link = program.take_link(id).map_err(|error| Replace::Failed(refused(programs::TC)(error)))?;
-    FdLink::try_from(link).map_err(broken(pin))
+    FdLink::try_from(link).map(drop).map_err(broken(pin))
 }
 
 fn open(pin: &LinkPin) -> Result<FdLink, Replace> {
@@ -281,8 +289,7 @@ fn is_busy(error: &ProgramError) -> bool {
 }
 
 /// Returns a program's id and, with `CAP_SYS_ADMIN`, its name.
-fn describe(id: Option<u32>) -> String {
-    let Some(id) = id else { return "its id is not known".to_owned() };
+pub(crate) fn describe(id: u32) -> String {
     let name = loaded_programs()
         .filter_map(Result::ok)
         .find(|program| program.id() == id)

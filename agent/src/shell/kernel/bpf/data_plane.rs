@@ -1,31 +1,30 @@
 //! The open data plane: the programs, their maps and their attachments.
 
-use std::collections::BTreeMap;
+use std::path::Path;
 
 use aya::{
     Ebpf,
     maps::{MapData, RingBuf},
-    programs::links::FdLink,
 };
 use vipward_common::maps as names;
 use vipward_core::host::attaching::Attachments;
 
 use super::{
     error::{BpfError, failed},
+    held::Held,
     maps::Maps,
     pins::Pins,
     programs::Programs,
 };
 
-/// The programs, their maps, their attachments and their links.
+/// The programs, their maps, their attachments and their pinned objects.
 pub struct DataPlane {
     pub(super) ebpf: Ebpf,
     pub(super) programs: Programs,
     pub(super) maps: Maps,
     pub(super) pins: Pins,
     pub(super) attachments: Attachments,
-    /// The open links by ifindex. A filter of traffic control has none. The pins keep them attached.
-    pub(super) links: BTreeMap<u32, FdLink>,
+    pub(super) held: Held,
 }
 
 impl DataPlane {
@@ -44,6 +43,25 @@ impl DataPlane {
     /// Returns true if everything is still pinned. Objects without a pin end with this process.
     pub fn is_pinned(&self) -> Result<bool, BpfError> {
         self.pins.has_all(self.attachments.points())
+    }
+
+    /// Returns the number of objects that have lost their pins.
+    pub fn unpinned(&self) -> Result<usize, BpfError> {
+        Ok(self.held.unpinned(&self.pins)?.len())
+    }
+
+    /// Pins again what has lost its pin. The maps and links stay the same.
+    pub fn pin_again(&self) -> Result<(), BpfError> {
+        self.held.unpinned(&self.pins)?.iter().try_for_each(|path| self.held.pin(path))
+    }
+
+    /// Returns true if another program has detached a link.
+    pub fn has_detached_link(&self) -> Result<bool, BpfError> {
+        self.held.has_detached_link()
+    }
+
+    pub fn pin_dir(&self) -> &Path {
+        self.pins.dir()
     }
 
     /// Returns the ring buffer of events. It can be taken once.

@@ -1,7 +1,7 @@
 //! Opens the data plane: continues from the pins, takes over those of another layout, or makes new
 //! ones.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::path::PathBuf;
 
 use aya::{Ebpf, EbpfLoader, include_bytes_aligned};
 use vipward_common::{LeaseDeadline, PINNED, maps as names};
@@ -14,6 +14,7 @@ use super::{
     data_plane::DataPlane,
     description::Records,
     error::BpfError,
+    held::Held,
     maps::Maps,
     migrate::Old,
     pins::{Pins, Set},
@@ -94,22 +95,24 @@ impl DataPlane {
         pins.finish_publishing()?;
         let found = pins.inspect(Set::InForce)?;
         let interrupted = pins.inspect(Set::New)?;
-        match found {
+        let (mut plane, opening) = match found {
             Some(Found { comparison, .. })
                 if interrupted.is_none()
                     && comparison.changed.is_none()
                     && comparison.max_vips.is_none_or(|found| found == options.max_vips) =>
             {
-                Self::reuse(loader, options, pins, &comparison.missing)
+                Self::reuse(loader, options, pins, &comparison.missing)?
             }
-            found => Self::replace(loader, options, pins, found, interrupted.as_ref()),
-        }
+            found => Self::replace(loader, options, pins, found, interrupted.as_ref())?,
+        };
+        plane.held = Held::all(&plane.pins)?;
+        Ok((plane, opening))
     }
 
     /// Returns a data plane that is attached nowhere.
     fn detached(ebpf: Ebpf, programs: Programs, maps: Maps, pins: Pins) -> Self {
-        let (attachments, links) = (Attachments::default(), BTreeMap::new());
-        Self { ebpf, programs, maps, pins, attachments, links }
+        let (attachments, held) = (Attachments::default(), Held::default());
+        Self { ebpf, programs, maps, pins, attachments, held }
     }
 
     /// Opens the pinned maps. Makes those that are missing beside them.

@@ -50,7 +50,7 @@ pub(super) enum Pinned {
 }
 
 impl LinkPin {
-    fn of(path: PathBuf) -> Option<Self> {
+    pub(super) fn of(path: PathBuf) -> Option<Self> {
         let name = path.file_name()?.to_str()?;
         let (ifindex, mode, kind) = match name.strip_prefix(LINK_PREFIX) {
             Some(rest) => {
@@ -86,6 +86,12 @@ impl Pins {
 
     pub(super) fn open(&self, name: &'static str) -> Result<Map, BpfError> {
         MapData::from_pin(self.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
+    }
+
+    /// Returns true if these are pins of Vipward. The directory may have been made for others.
+    pub fn are_vipwards(&self) -> Result<bool, BpfError> {
+        let is_whole = exists(&self.map(names::LAYOUT))? || exists(&self.path(Set::New, names::LAYOUT))?;
+        Ok(is_whole || exists(&self.map(names::VIPS_V4))? && exists(&self.map(names::LEASE_DEADLINE))?)
     }
 
     /// Returns true if every map, and an attachment to each of these interfaces, is pinned.

@@ -88,9 +88,13 @@ impl Pins {
         self.links()?.iter().try_for_each(LinkPin::remove)
     }
 
-    /// Removes links, maps and the directory, links first, and returns descriptions of them.
+    /// Removes links, maps and the directory, links first, and returns descriptions of them. Pins of others
+    /// stay, with the directory.
     pub(super) fn remove_all(&self) -> Result<Vec<String>, BpfError> {
         let mut removed = Vec::new();
+        if !self.are_vipwards()? {
+            return Ok(removed);
+        }
         for link in self.links()? {
             link.remove()?;
             let what = match link.kind {
@@ -117,7 +121,8 @@ impl Pins {
         names::all().rev().try_for_each(&mut remove_map)?;
         match fs::remove_dir(self.dir()) {
             Ok(()) => removed.push(format!("directory {}", self.dir().display())),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error)
+                if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) => {}
             Err(source) => {
                 return Err(BpfError::PinFile {
                     operation: "remove the directory of",

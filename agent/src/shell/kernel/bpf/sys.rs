@@ -16,7 +16,9 @@ use aya::{
     util::nr_cpus,
 };
 
+const BPF_OBJ_PIN: libc::c_long = 6;
 const BPF_OBJ_GET: libc::c_long = 7;
+const BPF_OBJ_GET_INFO_BY_FD: libc::c_long = 15;
 const BPF_PROG_QUERY: libc::c_long = 16;
 const BPF_MAP_LOOKUP_BATCH: libc::c_long = 24;
 const BPF_LINK_DETACH: libc::c_long = 34;
@@ -38,12 +40,33 @@ struct ElementAttr {
     flags: u64,
 }
 
-/// The part of `union bpf_attr` that opening a pin uses.
+/// The part of `union bpf_attr` that pinning, and opening a pin, uses.
 #[repr(C)]
 struct PinAttr {
     path: u64,
-    _fd: u32,
+    fd: u32,
     _flags: u32,
+}
+
+/// The part of `union bpf_attr` that describing an object uses.
+#[repr(C)]
+struct InfoAttr {
+    fd: u32,
+    info_bytes: u32,
+    info: u64,
+}
+
+/// The beginning of `struct bpf_link_info` of links of XDP and tcx.
+#[repr(C)]
+#[derive(Default)]
+struct LinkInfo {
+    _kind: u32,
+    _id: u32,
+    _program: u32,
+    _pad: u32,
+    /// 0 once the link is detached.
+    ifindex: u32,
+    _pad_2: u32,
 }
 
 /// The part of `union bpf_attr` that detaching a link uses.
@@ -82,17 +105,40 @@ fn number(fd: &impl AsRawFd) -> io::Result<u32> {
     u32::try_from(fd.as_raw_fd()).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))
 }
 
-/// Detaches a pinned link, and returns when the program has left its interface. (The kernel
-/// detaches some time after the removal of a pin: `bpf_free_inode`, in an RCU callback.) A link
-/// whose interface is gone is detached already.
-pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
+/// Opens a pinned object.
+pub(super) fn open(pin: &Path) -> io::Result<OwnedFd> {
     let path = CString::new(pin.as_os_str().as_bytes())?;
-    let attr = PinAttr { path: path.as_ptr() as u64, _fd: 0, _flags: 0 };
+    let attr = PinAttr { path: path.as_ptr() as u64, fd: 0, _flags: 0 };
     // SAFETY: `path` is a terminated string that lives through the call.
     let fd = unsafe { call(BPF_OBJ_GET, &attr)? };
     let fd = libc::c_int::try_from(fd).map_err(|_| io::Error::from_raw_os_error(libc::EBADF))?;
     // SAFETY: the kernel has just returned this descriptor, which has no other owner.
-    let link = unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Pins an open object.
+pub(super) fn pin(object: &OwnedFd, pin: &Path) -> io::Result<()> {
+    let path = CString::new(pin.as_os_str().as_bytes())?;
+    let attr = PinAttr { path: path.as_ptr() as u64, fd: number(object)?, _flags: 0 };
+    // SAFETY: `path` is a terminated string that lives through the call.
+    unsafe { call(BPF_OBJ_PIN, &attr) }.map(|_| ())
+}
+
+/// Returns true if a link of XDP or tcx was detached, or its interface is gone.
+pub(super) fn is_detached(link: &OwnedFd) -> io::Result<bool> {
+    let mut info = LinkInfo::default();
+    let info_bytes = u32::try_from(size_of::<LinkInfo>()).map_err(io::Error::other)?;
+    let attr = InfoAttr { fd: number(link)?, info_bytes, info: (&raw mut info).expose_provenance() as u64 };
+    // SAFETY: the kernel writes `info_bytes` at most, and `info` lives through the call.
+    unsafe { call(BPF_OBJ_GET_INFO_BY_FD, &attr)? };
+    Ok(info.ifindex == 0)
+}
+
+/// Detaches a pinned link, and returns when the program has left its interface. (The kernel
+/// detaches some time after the removal of a pin: `bpf_free_inode`, in an RCU callback.) A link
+/// whose interface is gone is detached already.
+pub(super) fn detach_link(pin: &Path) -> io::Result<()> {
+    let link = open(pin)?;
     // SAFETY: the attributes have no pointer.
     match unsafe { call(BPF_LINK_DETACH, &LinkAttr { link_fd: number(&link)? }) } {
         Ok(_) => Ok(()),

@@ -55,6 +55,11 @@ const TCA_KIND: u16 = 1;
 const TCA_OPTIONS: u16 = 2;
 const TCA_BPF_NAME: u16 = 7;
 const TCA_BPF_ID: u16 = 11;
+/// The handle of the clsact and ingress disciplines, their parent (`TC_H_CLSACT`), and that of filters at
+/// their ingress.
+const AT_INGRESS: [u32; 3] = [0xffff_0000, 0xffff_fff1, 0xffff_fff2];
+/// `RTM_DELMULTICAST`, since Linux 6.14.
+const RTM_DELMULTICAST: u16 = 57;
 
 /// A message that contradicts the kernel's header files.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -409,6 +414,18 @@ pub(super) fn downs(datagram: &[u8]) -> impl Iterator<Item = u32> {
         let flags = u32_at(message.payload, 8)?;
         let is_up = has(flags, libc::IFF_UP) && has(flags, libc::IFF_LOWER_UP);
         u32_at(message.payload, 4).filter(|_| !is_up)
+    })
+}
+
+/// Returns the interfaces at whose ingress a notification reports the end of a filter or of the discipline
+/// of filters, and those that have left a multicast group.
+pub(super) fn removals(datagram: &[u8]) -> impl Iterator<Item = u32> {
+    messages(datagram).filter_map(|Message { kind, payload, .. }| match kind {
+        libc::RTM_DELTFILTER | libc::RTM_DELQDISC => {
+            u32_at(payload, 12).filter(|parent| AT_INGRESS.contains(parent)).and_then(|_| u32_at(payload, 4))
+        }
+        RTM_DELMULTICAST => u32_at(payload, 4),
+        _ => None,
     })
 }
 

@@ -11,7 +11,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sys::stat::{major, minor};
 use nix::sys::statfs::{BPF_FS_MAGIC, statfs};
 use nix::unistd::geteuid;
-use tracing::info;
+use tracing::{info, warn};
 
 use vipward_core::diagnosis::doctor::{Agent, PinDir};
 
@@ -94,6 +94,13 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
         let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
         mount(Some("bpf"), BPFFS, Some("bpf"), flags, Some("mode=0700")).map_err(PinDirError::Mount)?;
         info!(path = BPFFS, "mounted bpffs");
+        if is_of_this_process(&std::fs::read_to_string(MOUNTS).unwrap_or_default()) {
+            warn!(
+                path = BPFFS,
+                "the pins end with this agent's mount namespace, as after `ip netns exec`: use nsenter --net, or mount \
+                 a bpffs on the host and name it with --pin-dir"
+            );
+        }
     }
     DirBuilder::new()
         .recursive(true)
@@ -103,6 +110,15 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
     check_owner(dir)
 }
 
+/// Checks that a directory, which exists, is on a bpffs.
+pub fn check_bpffs(dir: &Path) -> Result<(), PinDirError> {
+    match is_bpffs(dir) {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(PinDirError::NotBpffs { dir: dir.to_owned(), at: dir.to_owned() }),
+        Err(source) => Err(PinDirError::Inspect { dir: dir.to_owned(), source }),
+    }
+}
+
 /// Returns true if a mount on the usual place stays in this container: a volume is mounted there, and
 /// is not shared with the host.
 fn is_of_container(mounts: &str) -> bool {
@@ -110,6 +126,14 @@ fn is_of_container(mounts: &str) -> bool {
     let last = mounts.lines().map(fields).rfind(|fields| fields.get(4).is_some_and(|at| at == BPFFS));
     let optional = |fields: Vec<String>| fields.into_iter().skip(6).take_while(|field| field != "-");
     last.is_some_and(|fields| !optional(fields).any(|field| field.starts_with("shared:")))
+}
+
+/// Returns true if the mount on the usual place is not shared with other mount namespaces, unless this
+/// process is in that of process 1.
+fn is_of_this_process(mounts: &str) -> bool {
+    let namespace = |of: &str| std::fs::metadata(format!("/proc/{of}/ns/mnt")).map(|it| (it.dev(), it.ino()));
+    let is_hosts = matches!((namespace("thread-self"), namespace("1")), (Ok(own), Ok(host)) if own == host);
+    !is_hosts && is_of_container(mounts)
 }
 
 /// Checks that only this user can write the directory. Other users
@@ -180,7 +204,7 @@ pub fn user_of(dir: &Path) -> io::Result<Agent> {
 /// A bpffs holds no regular files, but its directories can be locked like any other.
 #[derive(Debug)]
 pub struct PinDirLock {
-    _lock: Flock<File>,
+    locked: Flock<File>,
 }
 
 impl PinDirLock {
@@ -189,7 +213,7 @@ impl PinDirLock {
         let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
         let file = File::open(dir).map_err(inspect)?;
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => Ok(Self { _lock: lock }),
+            Ok(locked) => Ok(Self { locked }),
             Err((file, Errno::EWOULDBLOCK)) => {
                 let metadata = file.metadata().map_err(inspect)?;
                 // A hardened /proc hides the process. The error is useful without it.
@@ -199,6 +223,20 @@ impl PinDirLock {
             }
             Err((_, source)) => Err(PinDirError::Lock { dir: dir.to_owned(), source }),
         }
+    }
+}
+
+impl PinDirLock {
+    /// Takes the lock of the directory that has this path now, if it is another one: it was removed, or
+    /// its bpffs was unmounted.
+    pub fn follow(&mut self, dir: &Path) -> Result<(), PinDirError> {
+        let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
+        let (ours, there) =
+            (self.locked.metadata().map_err(inspect)?, std::fs::metadata(dir).map_err(inspect)?);
+        if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) {
+            *self = Self::acquire(dir)?;
+        }
+        Ok(())
     }
 }
 

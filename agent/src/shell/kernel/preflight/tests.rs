@@ -68,6 +68,21 @@ fn the_kernel_that_runs_this_test_is_good_enough() {
 }
 
 #[test]
+fn only_the_kernels_own_boot_clock_passes() {
+    let table = [
+        ("no time namespaces", "", 0),
+        ("the host's", "monotonic           0         0\nboottime            0         0\n", 0),
+        ("another monotonic clock", "monotonic  7 0\nboottime  0 0\n", 0),
+        ("ahead", "monotonic           0         0\nboottime       100000         0\n", 100_000),
+        ("behind", "monotonic 0 0\nboottime -5 0\n", -5),
+        ("by a part of a second", "monotonic 0 0\nboottime 0 250\n", 1),
+    ];
+    for (what, offsets, expected) in table {
+        assert_eq!(boot_clock_offset(offsets), expected, "{what}");
+    }
+}
+
+#[test]
 fn missing_capabilities_are_named_and_sys_admin_stands_for_those_split_off_it() {
     use Capability::{CAP_BPF, CAP_NET_ADMIN, CAP_NET_RAW, CAP_PERFMON, CAP_SYS_ADMIN};
     let table = [

@@ -173,7 +173,7 @@ impl World {
     fn prepare(&mut self, attach: &[u32], slots: &BTreeSet<u32>, binds: bool) -> Prepared {
         for ifindex in attach {
             let own = OwnProgram { mode: Mode::Native, id: PROGRAM, on_ports: false };
-            if self.attachments.own(*ifindex).is_none()
+            if !self.attachments.runs_on(&self.view, *ifindex)
                 && let Some(interface) = self.view.interfaces.get_mut(ifindex)
             {
                 self.attachments.insert(*ifindex, own);

@@ -408,3 +408,32 @@ fn only_a_bond_has_an_active_port() {
     assert_eq!(port(b"bond\0"), Some(7));
     assert_eq!(port(b"vlan\0"), None);
 }
+
+/// Returns a notification about traffic control on interface 3.
+fn tc_notification(kind: u16, parent: u32) -> Vec<u8> {
+    let length = 36_u32.to_ne_bytes();
+    let header = [&length[..], &kind.to_ne_bytes(), &[0; 10]].concat();
+    [&header[..], &[0; 4], &3_u32.to_ne_bytes(), &[0; 4], &parent.to_ne_bytes(), &[0; 4]].concat()
+}
+
+#[test]
+fn a_removal_at_an_ingress_or_from_a_group_names_its_interface() {
+    let rows = [
+        ("the discipline", libc::RTM_DELQDISC, 0xffff_fff1, true),
+        ("a filter at the ingress", libc::RTM_DELTFILTER, 0xffff_fff2, true),
+        ("a filter of the ingress discipline", libc::RTM_DELTFILTER, 0xffff_0000, true),
+        ("a filter at the egress", libc::RTM_DELTFILTER, 0xffff_fff3, false),
+        ("a discipline of the egress", libc::RTM_DELQDISC, 0xffff_ffff, false),
+        ("a filter that is added", libc::RTM_NEWTFILTER, 0xffff_fff2, false),
+        ("a group", RTM_DELMULTICAST, 0, true),
+        ("a group that is joined", RTM_DELMULTICAST - 1, 0, false),
+    ];
+    for (what, kind, parent, counts) in rows {
+        let notification = tc_notification(kind, parent);
+        let found: Vec<u32> = removals(&notification).collect();
+        assert_eq!(found, if counts { vec![3] } else { Vec::new() }, "{what}");
+        for length in 0..notification.len() {
+            assert_eq!(removals(&notification[..length]).count(), 0, "{what}, cut after {length} bytes");
+        }
+    }
+}
