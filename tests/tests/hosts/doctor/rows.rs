@@ -158,7 +158,7 @@ fn without_ipv6_on_the_interface_no_group_is_reported() -> Result<()> {
 type Turned = (&'static str, &'static str, &'static str, &'static str);
 
 /// Each check with a state other than green, and who turns it.
-const TURNED: [Turned; 42] = [
+const TURNED: [Turned; 45] = [
     ("kernel", RED, "hosts/doctor/rows.rs", "faults_of_the_machine_are_found"),
     ("btf", RED, "hosts/doctor/rows.rs", "faults_of_the_machine_are_found"),
     ("capabilities", RED, "hosts/doctor/unreadable.rs", "capabilities_that_are_missing_are_named"),
@@ -199,6 +199,19 @@ const TURNED: [Turned; 42] = [
         "hosts/doctor/rows.rs",
         "full_maps_lost_events_left_addresses_and_another_owner_are_found",
     ),
+    (
+        "other-pins",
+        YELLOW,
+        "hosts/life/elsewhere.rs",
+        "the_pins_of_a_trial_run_are_named_and_removed_and_those_of_a_running_agent_are_not",
+    ),
+    (
+        "other-pins",
+        RED,
+        "hosts/life/elsewhere.rs",
+        "the_pins_of_a_trial_run_are_named_and_removed_and_those_of_a_running_agent_are_not",
+    ),
+    ("config", YELLOW, "hosts/reload/refused.rs", "assert_shown"),
     ("wire", YELLOW, "kubernetes/wire/status.rs", "voters_keys_and_answers_are_shown_by_commands_and_pages"),
     ("link", RED, "hosts/doctor.rs", "an_interface_that_is_down_or_has_no_carrier_is_red"),
     ("wireless", YELLOW, "hosts/doctor/rows.rs", "what_an_interface_is_and_lacks_is_found"),
