@@ -147,7 +147,8 @@ fn a_program_of_traffic_control_that_may_answer_is_named() -> Result<()> {
 
 #[test]
 fn a_host_that_claims_a_vip_is_named() -> Result<()> {
-    let node = Node::start("unknown-host", HOLDS_ONE)?;
+    // Without force, the claim would give the VIP back, which has just been taken.
+    let node = Node::start("unknown-host", "vips: [{address: 192.0.2.10, force: true}]\n")?;
     node.wait_until_answered(VIP, NODE)?;
     let wire = Wire::open(&node.client, "eth0")?;
     wire.send(&Arp::gratuitous_reply(ROGUE, VIP, Mac::BROADCAST).to_bytes())?;

@@ -116,14 +116,14 @@ fn full_maps_lost_events_left_addresses_and_another_owner_are_found() -> Result<
 
 #[test]
 fn what_an_interface_is_and_lacks_is_found() -> Result<()> {
-    let yaml = "vips: [{address: 192.0.2.10}, {address: 192.0.2.1, mac: '02:00:00:00:00:09'}]\n";
+    let yaml = "vips: [{address: 192.0.2.10}, {address: 192.0.2.20, mac: '02:00:00:00:00:09'}]\n";
     let node = Node::start_in(Family::V4, "interface", Attachment::Generic, yaml)?;
     node.wait_until_answered(VIP, NODE)?;
     let mut vlan = node.host.command("ip");
     vlan.args(["link", "add", "link", "eth0", "name", "eth0.7", "type", "vlan", "id", "7"]);
     output_of(vlan)?;
     let wire = Wire::open(&node.client, "eth0")?;
-    wire.send(&Arp::gratuitous_reply(ROGUE, ip(1), Mac::BROADCAST).to_bytes())?;
+    wire.send(&Arp::gratuitous_reply(ROGUE, ip(20), Mac::BROADCAST).to_bytes())?;
     wait_until(PATIENCE, "the claim to be counted", || Ok(counter(&node.agent, "claim_conflict")? > 0))?;
     let before = "mount -t tmpfs none /sys/class/net\n\
         mkdir -p /sys/class/net/eth0/phy80211\n\
@@ -134,7 +134,7 @@ fn what_an_interface_is_and_lacks_is_found() -> Result<()> {
     report.assert("vlan-offload", Some("eth0"), YELLOW, &["eth0.7"], &["ethtool -K eth0 rxvlan off"]);
     // The VIP is another host's, and so no client of this host is in danger.
     let claims = format!("{ROGUE} ");
-    report.assert("unknown-hosts", None, YELLOW, &[&claims, "claims 192.0.2.1"], &["who-has 192.0.2.1"]);
+    report.assert("unknown-hosts", None, YELLOW, &[&claims, "claims 192.0.2.20"], &["who-has 192.0.2.20"]);
     Ok(())
 }
 

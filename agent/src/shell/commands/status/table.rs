@@ -329,7 +329,7 @@ mod tests {
             ]
         );
         assert!(text.contains("answered  7\n") && !text.contains("claim_conflict"), "{text}");
-        assert!(!text.contains("PEER") && !text.contains("CLAIMED BY"), "{text}");
+        assert!(!text.contains("CLAIMED BY"), "{text}");
         let verbose = render(&status, Detail::Verbose, Screen::PIPE);
         assert!(words(&verbose).contains(&"claim_conflict 0".to_owned()), "{verbose}");
 

@@ -60,9 +60,9 @@ fn on_a_narrow_terminal_columns_go_by_importance_and_then_text_is_wrapped() {
     let expected = " VIP           ROLE  MAC                FOUND
  192.0.2.10    held  02:00:00:00:00:02  all is well
  2001:db8::10  held  02:00:00:00:00:02  02:00:00:00:00:77
-                                        (locally
-                                        administered) claims it,
-                                        and the claim is dropped
+                                        (locally administered)
+                                        claims it, and the claim
+                                        is dropped
 ";
     assert_eq!(sample().text(on(64)), expected);
 }
