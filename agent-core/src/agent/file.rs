@@ -64,7 +64,7 @@ pub struct File {
     logged: Option<Monotonic>,
     /// Time of the lease deadline's last move.
     beaten: Monotonic,
-    unsettled: Option<Unsettled>,
+    unsettled: Option<Box<Unsettled>>,
 }
 
 impl File {
@@ -148,7 +148,7 @@ impl File {
         if due <= now {
             return Settled::Applies(config);
         }
-        self.unsettled = Some(Unsettled { config, since, due, is_read_again: false });
+        self.unsettled = Some(Box::new(Unsettled { config, since, due, is_read_again: false }));
         Settled::Waits { is_first }
     }
 

@@ -23,16 +23,17 @@ fn duration(duration: Duration) -> String {
 }
 
 /// Returns a MAC in quotes. Some readers of YAML take one without them for a number.
-fn quoted(mac: &MacAddr) -> DoubleQuoted<String> {
+fn quoted(mac: MacAddr) -> DoubleQuoted<String> {
     DoubleQuoted(mac.to_string())
 }
 
+#[expect(clippy::ref_option, clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub(super) fn mac<S: Serializer>(mac: &Option<MacAddr>, serializer: S) -> Result<S::Ok, S::Error> {
-    mac.as_ref().map(quoted).serialize(serializer)
+    mac.map(quoted).serialize(serializer)
 }
 
 pub(super) fn macs<S: Serializer>(macs: &[MacAddr], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(macs.iter().map(quoted))
+    serializer.collect_seq(macs.iter().copied().map(quoted))
 }
 
 pub(super) fn fence<S: Serializer>(fence: &heartbeat::Settings, serializer: S) -> Result<S::Ok, S::Error> {

@@ -40,6 +40,8 @@ const DRAWN: [&str; 4] = [
     "Conflicts and offenders",
     "Time to the lease deadline",
 ];
+/// The alert about an agent of a file. `reload::refused` reads its metric.
+const OF_A_FILE: &str = "VipwardConfigRefused";
 const STANDALONE: &str = "node: edge-1\nvips: [{address: 192.0.2.10}]";
 
 /// Returns the names of Vipward's metrics in an expression, in the form of series.
@@ -173,7 +175,9 @@ fn every_panel_and_every_alert_has_what_it_is_about_in_a_cluster() -> Result<()>
         ask(&client, 20)?;
 
         for alert in alerts()? {
-            assert_known(&prometheus, name(&alert)?, expression(&alert)?)?;
+            if name(&alert)? != OF_A_FILE {
+                assert_known(&prometheus, name(&alert)?, expression(&alert)?)?;
+            }
         }
         let mut empty = BTreeMap::new();
         for (panel, query) in queries()? {
