@@ -93,8 +93,7 @@ fn full_maps_lost_events_left_addresses_and_another_owner_are_found() -> Result<
     examine()?.assert("map-fill", None, YELLOW, &["vip_state 4 of 5"], &["--max-vips"]);
     agent.write_config(&vips(5))?;
     has(5)?;
-    let mut counters = Counters::default();
-    counters.events_lost = 3;
+    let counters = Counters { events_lost: 3, ..Counters::default() };
     overwrite(&agent, "counters", &[0; 4], bytemuck::bytes_of(&counters))?;
     let report = examine()?;
     report.assert("map-fill", None, RED, &["vip_state 5 of 5"], &["--max-vips"]);
