@@ -61,7 +61,7 @@ type Answer = (u64, News);
 enum News {
     /// The file was read, and is being parsed.
     Read,
-    Parsed(Result<Config, RunError>),
+    Parsed(Result<Box<Config>, RunError>),
 }
 
 struct Refused {
@@ -71,7 +71,7 @@ struct Refused {
 
 /// The result of an attempt.
 pub(super) struct Read {
-    result: Result<Config, RunError>,
+    result: Result<Box<Config>, RunError>,
     reclaim: bool,
 }
 
@@ -145,7 +145,7 @@ impl Reading {
         self.threads.run(move || {
             let read = file::read(&path);
             notify(News::Read);
-            notify(News::Parsed(parse_config(&path, read)));
+            notify(News::Parsed(parse_config(&path, read).map(Box::new)));
         })?;
         self.attempt = Some(Attempt { number, reclaim, until: Some(Instant::now() + PATIENCE) });
         Ok(())
@@ -163,7 +163,7 @@ impl Reading {
                     info!(config = %self.path.display(), was = why, "the file is no longer refused");
                 }
                 (self.read_at, self.read_at_unix_seconds) = (Instant::now(), clock::unix_seconds());
-                Some(Box::new(config))
+                Some(config)
             }
             Err(error) => {
                 self.refuse(chain(&error), reclaim);

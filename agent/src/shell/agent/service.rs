@@ -92,7 +92,7 @@ impl Service {
 impl Status {
     fn of(agent: &Agent, is_refused: bool) -> Self {
         let to_hold = agent.config().vips.iter().filter(|vip| vip.mac.is_none()).count();
-        let yielded = agent.host().yielded().into_iter().map(|(vip, _)| *vip);
+        let yielded = agent.host().yielded().keys().copied();
         let mut waiting: BTreeSet<IpAddr> = agent.segment().held_back().chain(yielded).collect();
         waiting.extend(agent.unanswered().into_keys());
         Self { held: to_hold.saturating_sub(waiting.len()), waiting: waiting.len(), is_refused }

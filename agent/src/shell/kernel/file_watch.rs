@@ -156,7 +156,9 @@ struct Watch {
     look: Option<Look>,
     /// The number of looks that have begun.
     looks: u64,
-    found: (mpsc::UnboundedSender<(u64, Found)>, mpsc::UnboundedReceiver<(u64, Found)>),
+    /// Where looks put what they have found, with their numbers.
+    found: mpsc::UnboundedSender<(u64, Found)>,
+    findings: mpsc::UnboundedReceiver<(u64, Found)>,
     due: Option<Instant>,
     retry: Option<Instant>,
     has_missed: bool,
@@ -170,6 +172,7 @@ impl Watch {
         let queue = unsafe { AsyncFd::register_with_interest(Queue(Arc::new(inotify)), Interest::READABLE) };
         let queue =
             queue.map_err(|error| FileWatchError::Open { path: path.clone(), source: error.into() })?;
+        let (found, findings) = mpsc::unbounded_channel();
         let mut watch = Self {
             path,
             queue,
@@ -177,7 +180,8 @@ impl Watch {
             names: Names::new(),
             look: None,
             looks: 0,
-            found: mpsc::unbounded_channel(),
+            found,
+            findings,
             due: None,
             retry: None,
             has_missed: false,
@@ -196,7 +200,7 @@ impl Watch {
                     ready.map_err(|source| self.read_error(source))?.clear_ready();
                     self.drain()?;
                 }
-                Some((look, found)) = self.found.1.recv() => {
+                Some((look, found)) = self.findings.recv() => {
                     if look == self.looks {
                         self.on_found(found);
                     }
@@ -259,7 +263,7 @@ impl Watch {
     fn begin_to_look(&mut self) {
         self.looks += 1;
         self.look = Some(Look::default());
-        let (look, sender) = (self.looks, self.found.0.clone());
+        let (look, sender) = (self.looks, self.found.clone());
         let (path, inotify) = (self.path.clone(), Arc::clone(&self.queue.get_ref().0));
         // The watch may have ended.
         let notify = move |found| drop(sender.send((look, found)));

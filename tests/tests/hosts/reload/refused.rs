@@ -73,9 +73,9 @@ fn mend(node: &mut Node, seen: usize) -> Result<()> {
 
 fn remove(path: &Path) -> Result<()> {
     if path.is_dir() {
-        fs::remove_dir(path)?
+        fs::remove_dir(path)?;
     } else {
-        fs::remove_file(path)?
+        fs::remove_file(path)?;
     }
     Ok(())
 }

@@ -115,6 +115,7 @@ fn silent(begun: Vec<(IpAddr, Option<String>)>) -> Line {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn a_line_names_its_subject_what_happened_and_what_follows() {
     let received = |passed| Received { frames: 3, counted: 0, passed };
     let of_conflict = |line| Line::Conflict(Box::new(line));
