@@ -206,6 +206,7 @@ fn a_healthy_host_has_every_check_and_nothing_is_amiss() {
             ("bpffs", None),
             ("agent", None),
             ("pins", None),
+            ("other-pins", None),
             ("lease-deadline", None),
             ("map-fill", None),
             ("events-lost", None),
