@@ -22,7 +22,7 @@ use crate::{
 
 pub enum Source {
     /// A file: this node holds its VIPs, whatever other nodes do.
-    File(File),
+    File(Box<File>),
     /// A cluster, whose nodes decide together.
     Cluster(Box<Cluster>),
 }

@@ -10,6 +10,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use ipnet::IpNet;
 use vipward_common::MacAddr;
 use vipward_core::{
+    host::owner::Owner,
     pools::Family,
     records::{NodeInterface, NodeName, ServiceLabels, ServiceName, Session, Version},
     services::{
@@ -82,7 +83,7 @@ pub(crate) enum Step {
     ServiceCidr { nets: Vec<Net> },
     NodeInterfaces { node: u8, interfaces: Vec<(Vec<Net>, Vec<Address>, Vec<Address>)> },
     NodeGone { node: u8 },
-    Host { addresses: Vec<(Net, bool)>, hops: Vec<Address>, servers: Vec<Address> },
+    Host { addresses: Vec<(Net, bool, bool)>, hops: Vec<Address>, servers: Vec<Address> },
     Api { addresses: Vec<Address> },
     Claim { vip: Address, was_held: bool, force: bool, services: Vec<u8> },
     ClaimGone { vip: Address },
@@ -370,6 +371,7 @@ fn interface((subnets, bound, gateways): &(Vec<Net>, Vec<Address>, Vec<Address>)
     }
 }
 
-fn host_address((address, segment): (Net, bool)) -> HostAddress {
-    HostAddress { interface: "eth0".into(), segment, net: net(address) }
+fn host_address((address, segment, is_own): (Net, bool, bool)) -> HostAddress {
+    let owner = if is_own { Owner::Host } else { Owner::Program };
+    HostAddress { interface: "eth0".into(), segment, net: net(address), owner }
 }

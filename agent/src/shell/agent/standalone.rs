@@ -33,7 +33,7 @@ pub async fn agent(args: AgentArgs) -> Result<(), RunError> {
     let opened = Opened::open(&args.plane, loader, lock, first, &endpoints).await?;
     let reading = Reading::start(args.config.clone())?;
     let mut event_loop =
-        EventLoop::start(opened, config, Source::File(file), Outer::File(reading), endpoints)?;
+        EventLoop::start(opened, config, Source::File(Box::new(file)), Outer::File(reading), endpoints)?;
     let now = now()?;
     event_loop.service = Systemd::find().map(|systemd| Service::start(systemd, now));
     event_loop.step(Input::Begin).await?;

@@ -27,7 +27,7 @@ impl World {
         Self::new(|mut network| {
             change(&mut network.view);
             Start {
-                source: Source::File(FileSource::start(&config, ms(4), BEGIN)),
+                source: Source::File(Box::new(FileSource::start(&config, ms(4), BEGIN))),
                 config,
                 network,
                 max_vips: 8,

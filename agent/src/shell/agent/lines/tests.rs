@@ -48,7 +48,7 @@ fn agent() -> Agent {
         max_vips: 16,
         yields_settled: 0,
         proofs: BTreeMap::new(),
-        source: Source::File(FileSource::start(&config, Duration::from_millis(4), at(0))),
+        source: Source::File(Box::new(FileSource::start(&config, Duration::from_millis(4), at(0)))),
         seed: 0,
         config,
     };
