@@ -116,7 +116,7 @@ pub const CHECKS: [Check; 39] = [
          priority is no fault. Unknown if the agent listens elsewhere. Does not apply under the policy `stop`, with \
          --wire off, without an agent, and to the VIPs of a file",
     ),
-    Check::of("config", "whether an agent of a file has taken it; the fact comes as that of `wire`")
+    Check::of("config", "whether an agent of a file has taken it")
         .yellow("the file was refused: the agent runs with an earlier one, and its next start fails"),
     Check::of("link", "the interface, its carrier and its driver")
         .begins("interfaces")
