@@ -34,6 +34,8 @@ const RTA_VIA: u16 = 18;
 const ATTRIBUTE_KIND: u16 = 0x3fff;
 
 // From <linux/if_link.h>; libc lacks them.
+const IFLA_PROP_LIST: u16 = 52;
+const IFLA_ALT_IFNAME: u16 = 53;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
@@ -148,6 +150,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let attributes = payload.get(LINK_HEADER_LEN..).ok_or_else(short)?;
 
     let mut name = None;
+    let mut altnames = Vec::new();
     let mut mac = MacAddr::ZERO;
     let mut master = None;
     let (mut link, mut elsewhere) = (None, false);
@@ -159,6 +162,10 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
             libc::IFLA_IFNAME => name = Some(text(value)),
+            IFLA_PROP_LIST => {
+                let names = attributes_of(value).filter(|(attribute, _)| *attribute == IFLA_ALT_IFNAME);
+                altnames.extend(names.map(|(_, value)| text(value)));
+            }
             libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),
             libc::IFLA_CARRIER_DOWN_COUNT => carrier_losses = u32_at(value, 0).unwrap_or_default(),
             libc::IFLA_MASTER => master = u32_at(value, 0),
@@ -197,6 +204,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     Ok(Interface {
         index,
         name: name.ok_or(Malformed::Missing { what: "link", index, attribute: "IFLA_IFNAME" })?,
+        altnames,
         mac,
         kind,
         ethernet: link_type == libc::ARPHRD_ETHER,
