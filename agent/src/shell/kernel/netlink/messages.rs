@@ -34,8 +34,6 @@ const RTA_VIA: u16 = 18;
 const ATTRIBUTE_KIND: u16 = 0x3fff;
 
 // From <linux/if_link.h>; libc lacks them.
-const IFLA_PROP_LIST: u16 = 52;
-const IFLA_ALT_IFNAME: u16 = 53;
 const IFLA_XDP_DRV_PROG_ID: u16 = 5;
 const IFLA_XDP_SKB_PROG_ID: u16 = 6;
 const IFLA_XDP_HW_PROG_ID: u16 = 7;
@@ -162,8 +160,8 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
             libc::IFLA_IFNAME => name = Some(text(value)),
-            IFLA_PROP_LIST => {
-                let names = attributes_of(value).filter(|(attribute, _)| *attribute == IFLA_ALT_IFNAME);
+            libc::IFLA_PROP_LIST => {
+                let names = attributes_of(value).filter(|(attribute, _)| *attribute == libc::IFLA_ALT_IFNAME);
                 altnames.extend(names.map(|(_, value)| text(value)));
             }
             libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),

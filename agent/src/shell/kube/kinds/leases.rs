@@ -36,6 +36,8 @@ const DURATION: &str = "vipward.io/duration";
 const ENDED: &str = "vipward.io/ended";
 /// The Lease by which the controllers elect their leader. It is no node's.
 pub(crate) const LEADER: &str = "vipward-controller";
+/// `IFNAMSIZ` less the terminating zero. An alternative name may be longer.
+const NAME_BYTES: usize = 15;
 const INTERFACES: &str = "vipward.io/interfaces";
 /// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
@@ -160,7 +162,7 @@ fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
         let InterfaceText { name, altnames, mac, subnets, bound, gateways, carrier, last_for, unreached } =
             text;
         Some(room.limit(NodeInterface {
-            name: name_of(&name)?,
+            name: name_of(&name).filter(|name| name.len() <= NAME_BYTES)?,
             altnames: altnames.iter().filter_map(name_of).collect(),
             mac: text::mac(&mac)?,
             subnets: parsed(&subnets),
