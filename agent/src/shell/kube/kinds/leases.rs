@@ -157,7 +157,7 @@ fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
     let interfaces: Vec<InterfaceText> = serde_json::from_str(text).ok()?;
     // Another version, or a user, may have written a longer list. It must not reserve every address.
     let mut room = Room::default();
-    let name_of = |text: &String| Some(Arc::from(InterfaceName::parse(text).ok()?.as_str()));
+    let name_of = |text: &String| Some(Arc::<str>::from(InterfaceName::parse(text).ok()?.as_str()));
     let read = |text: InterfaceText| {
         let InterfaceText { name, altnames, mac, subnets, bound, gateways, carrier, last_for, unreached } =
             text;
