@@ -168,7 +168,7 @@ fn an_interface_is_found_by_an_alternative_name_and_no_request_goes_unanswered_w
 /// As an upgrade does: the card has a new name, and its old one beside it. The MAC is a name that stays.
 #[test]
 fn a_file_goes_on_with_an_old_name_of_an_interface_or_with_its_mac() -> Result<()> {
-    let node = Node::start("old-name", "interfaces: [eth0]\nvips: [{address: 192.0.2.10}]\n")?;
+    let mut node = Node::start("old-name", "interfaces: [eth0]\nvips: [{address: 192.0.2.10}]\n")?;
     node.wait_until_answered(VIP, NODE)?;
     node.host.rename("eth0", "enp6s0")?;
     altname(&node, "add", "enp6s0", "eth0")?;
@@ -177,6 +177,7 @@ fn a_file_goes_on_with_an_old_name_of_an_interface_or_with_its_mac() -> Result<(
     let probe = node.probe(VIP)?;
     probe.wait_for_requests(200, PATIENCE)?;
     node.write_config(&format!("interfaces: ['{NODE}']\nvips: [{{address: 192.0.2.10}}]\n"))?;
+    node.agent.wait_for_log(PATIENCE, "the new file", |line| line.message() == "configuration is applied")?;
     altname(&node, "del", "enp6s0", "eth0")?;
     node.host.rename("enp6s0", "lan0")?;
     wait_for_name(&node, "lan0")?;
