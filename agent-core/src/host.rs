@@ -5,6 +5,7 @@ pub mod attaching;
 pub mod heartbeat;
 pub mod interfaces;
 pub mod layout;
+pub mod naming;
 pub mod net;
 pub mod owner;
 pub mod placement;

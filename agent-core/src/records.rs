@@ -22,7 +22,9 @@ pub use self::{
     claim::{ClaimNote, ClaimRecord, ClaimState, Holder, NoAnswer, Shows},
     demand::{Demand, Local, Reach},
     labels::{Labels, ServiceLabels},
-    lease::{LeaseRecord, MOST_ADDRESSES, MOST_ENDED, MOST_SUBNETS, NodeInterface, Room, Unreached},
+    lease::{
+        InterfaceNames, LeaseRecord, MOST_ADDRESSES, MOST_ENDED, MOST_SUBNETS, NodeInterface, Room, Unreached,
+    },
     names::{Epoch, NodeName, ServiceName, Session, Version, object_name, vip_named},
     node::NodeRecord,
     offer::{KeyId, MOST_INVITED, Mode, Offer, PROTO, Wid},

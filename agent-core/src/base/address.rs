@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use ipnet::IpNet;
 use thiserror::Error;
+use vipward_common::MacAddr;
 
 /// The first of all addresses in their order.
 pub(crate) const FIRST: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
@@ -46,6 +47,17 @@ impl NeverAVip {
             IpAddr::V4(_) | IpAddr::V6(_) => None,
         }
     }
+}
+
+/// Reads a MAC: six hexadecimal bytes with colons or hyphens.
+pub(crate) fn mac(text: &str) -> Option<MacAddr> {
+    let mut octets = [0; 6];
+    let mut parts = text.split([':', '-']);
+    for octet in &mut octets {
+        let is_byte = |part: &&str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+        *octet = parts.next().filter(is_byte).and_then(|part| u8::from_str_radix(part, 16).ok())?;
+    }
+    parts.next().is_none().then_some(MacAddr(octets))
 }
 
 /// Returns true if `net` is one address and no subnet: a /32 or /128.

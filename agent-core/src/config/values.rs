@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     base::{
-        address::NeverAVip,
+        address::{self, NeverAVip},
         pattern::{InterfaceName, InterfacePattern},
     },
     host::{attaching::Attach, heartbeat},
@@ -272,19 +272,7 @@ fn vip_address(text: &str) -> Result<IpAddr, FaultKind> {
 }
 
 fn mac(text: &str) -> Result<MacAddr, FaultKind> {
-    let mut octets = [0; 6];
-    let mut parts = text.split([':', '-']);
-    for octet in &mut octets {
-        *octet = parts
-            .next()
-            .filter(|part| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit()))
-            .and_then(|part| u8::from_str_radix(part, 16).ok())
-            .ok_or_else(|| FaultKind::Mac(text.into()))?;
-    }
-    if parts.next().is_some() {
-        return Err(FaultKind::Mac(text.into()));
-    }
-    let mac = MacAddr(octets);
+    let mac = address::mac(text).ok_or_else(|| FaultKind::Mac(text.into()))?;
     let not_one = |what| Err(FaultKind::NotAnInterfacesMac { mac: text.into(), what });
     if mac == MacAddr::BROADCAST {
         not_one("the broadcast address")

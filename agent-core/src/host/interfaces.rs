@@ -14,14 +14,18 @@ use super::{
     placement::obstacle::Obstacle,
 };
 use crate::{
-    base::{address::is_host, pattern::InterfacePattern},
+    base::{
+        address::{is_host, mac},
+        pattern::InterfacePattern,
+    },
     records::{MOST_ADDRESSES, NodeInterface, Room, Unreached},
 };
 
 #[cfg(test)]
 mod tests;
 
-/// Name prefixes of container, tunnel and virtual switch interfaces. They lead to no segment.
+/// Name prefixes of container, tunnel and virtual switch interfaces. They lead to no segment. An
+/// alternative name excludes none: who made an interface shows in its own name.
 const EXCLUDED: &[&str] = &[
     "veth",
     "cali",
@@ -91,7 +95,7 @@ pub(crate) fn choose<'a>(
     if chosen.is_empty() && problems.is_empty() {
         let patterns = selection.interfaces.iter().map(ToString::to_string).collect();
         let matching = usable()
-            .filter(|interface| selection.interfaces.iter().any(|pattern| pattern.matches(&interface.name)));
+            .filter(|interface| selection.interfaces.iter().any(|pattern| view.matches(pattern, interface)));
         let masters: BTreeSet<String> = matching
             .filter_map(|interface| Some(view.interfaces.get(&master_of(view, interface)?)?.name.clone()))
             .collect();
@@ -116,20 +120,32 @@ fn choose_default<'a>(
         .filter(|interface| !is_excluded(&interface.name))
         .filter_map(|interface| master_of(view, interface))
         .collect();
+    let named: BTreeSet<u32> =
+        selection.named.iter().filter_map(|name| Some(view.named(name)?.index)).collect();
     let is_default = |interface: &&Interface| {
         let leads_to_a_segment = !is_excluded(&interface.name) || stand_ins.contains(&interface.index);
-        selection.named.contains(interface.name.as_str())
-            || (leads_to_a_segment && master_of(view, interface).is_none())
+        named.contains(&interface.index) || (leads_to_a_segment && master_of(view, interface).is_none())
     };
     usable().filter(is_default).collect()
 }
 
 fn why_not(name: &str, view: &NetView) -> Option<Obstacle> {
-    match view.by_name(name) {
-        None => Some(Obstacle::InterfaceMissing { name: name.to_owned() }),
-        Some(interface) if !speaks_arp(interface) => Some(Obstacle::NotEthernet { name: name.to_owned() }),
-        Some(interface) if !interface.up => Some(Obstacle::InterfaceDown { name: name.to_owned() }),
-        Some(_) => None,
+    let Some(interface) = view.named(name) else { return Some(missing(name, view)) };
+    match interface.name.clone() {
+        name if !speaks_arp(interface) => Some(Obstacle::NotEthernet { name }),
+        name if !interface.up => Some(Obstacle::InterfaceDown { name }),
+        _ => None,
+    }
+}
+
+fn missing(name: &str, view: &NetView) -> Obstacle {
+    let name = name.to_owned();
+    let having: Vec<_> = mac(&name).map(|mac| view.with_mac(mac)).unwrap_or_default();
+    let having: Vec<_> = having.into_iter().map(|interface| interface.name.clone()).collect();
+    if having.is_empty() {
+        Obstacle::InterfaceMissing { name }
+    } else {
+        Obstacle::SeveralHaveMac { mac: name, having }
     }
 }
 
@@ -153,7 +169,7 @@ pub(crate) fn master_of(view: &NetView, interface: &Interface) -> Option<u32> {
 /// through its master, so only its exact name counts.
 fn is_named(patterns: &[InterfacePattern], view: &NetView, interface: &Interface) -> bool {
     patterns.iter().any(|pattern| {
-        pattern.matches(&interface.name)
+        view.matches(pattern, interface)
             && (pattern.literal().is_some() || master_of(view, interface).is_none())
     })
 }
@@ -259,6 +275,7 @@ pub fn node_interfaces(
         let (last_for, unreached) = found(interface.index);
         let own = room.limit(NodeInterface {
             name: Arc::from(interface.name.as_str()),
+            altnames: interface.altnames.iter().map(|name| Arc::from(name.as_str())).collect(),
             mac: interface.mac,
             subnets: nets,
             bound: bound.into_iter().collect(),
@@ -289,11 +306,10 @@ pub(crate) fn interface_for<'a>(
     interfaces: &'a [NodeInterface],
     vip: IpAddr,
     named: &[InterfacePattern],
-    may_have_it: impl Fn(&str) -> bool,
+    may_have_it: impl Fn(&NodeInterface) -> bool,
 ) -> Option<&'a NodeInterface> {
     let allowed = |interface: &&NodeInterface| {
-        let is_named = named.is_empty() || named.iter().any(|pattern| pattern.matches(&interface.name));
-        is_named && may_have_it(&interface.name)
+        (named.is_empty() || interface.names().match_one_of(named)) && may_have_it(interface)
     };
     let longest = |interface: &NodeInterface| {
         interface.subnets.iter().filter(|net| net.contains(&vip)).map(IpNet::prefix_len).max()

@@ -19,6 +19,8 @@ pub struct Interface {
     pub index: u32,
     /// Its name, which can change.
     pub name: String,
+    /// Its alternative names (`IFLA_ALT_IFNAME`). One may be its name of before an upgrade.
+    pub altnames: Vec<String>,
     /// Its hardware address; zero if it has none of six bytes.
     pub mac: MacAddr,
     /// `IFLA_INFO_KIND` (`veth`, `bridge`, `bond`, `vlan`, …); empty for hardware.
@@ -142,6 +144,7 @@ impl Interface {
         Self {
             index,
             name: name.to_owned(),
+            altnames: Vec::new(),
             mac: MacAddr([2, 0, 0, 0, high, low]),
             kind: String::new(),
             ethernet: true,
@@ -258,6 +261,7 @@ impl NetView {
         self.interfaces.values().map(|interface| interface.mac).filter(|mac| mac.is_unicast()).collect()
     }
 
+    /// Returns the interface with this name of its own. [`NetView::named`] knows what users write.
     pub fn by_name(&self, name: &str) -> Option<&Interface> {
         self.interfaces.values().find(|interface| interface.name == name)
     }

@@ -228,8 +228,8 @@ impl Placement {
         };
         self.desired.entries.insert(VipKey::new(home.index, vip.address), entry);
         let Some(bind) = vip.bind else { return };
-        if view.by_name(bind.as_str()).is_some() {
-            self.desired.binds.insert((bind.as_str().to_owned(), vip.address));
+        if let Some(interface) = view.named(bind.as_str()) {
+            self.desired.binds.insert((interface.name.clone(), vip.address));
         } else {
             let problem = Obstacle::NoBindInterface { vip: vip.address, interface: bind.as_str().to_owned() };
             self.problems.push(problem);
@@ -333,22 +333,22 @@ impl<'a> Placer<'a> {
 
     /// Returns true if the VIP may be on an interface: its pattern and its VLAN name it.
     fn is_named(&self, vip: &Wanted, interface: &Interface) -> bool {
-        let matches = |name: &str| vip.interface.is_none_or(|pattern| pattern.matches(name));
-        let Some(vlan) = vip.vlan else { return matches(&interface.name) };
+        let matches = |it: &Interface| vip.interface.is_none_or(|pattern| self.view.matches(pattern, it));
+        let Some(vlan) = vip.vlan else { return matches(interface) };
         let lower = interface.lower.and_then(|lower| self.view.interfaces.get(&lower));
-        interface.vlan_id() == Some(vlan)
-            && (matches(&interface.name) || lower.is_some_and(|lower| matches(&lower.name)))
+        interface.vlan_id() == Some(vlan) && (matches(interface) || lower.is_some_and(matches))
     }
 
     fn why_none_is_named(&self, vip: &Wanted) -> Obstacle {
         let attached = || self.segments.interfaces.iter();
         let there = self.view.interfaces.values().find(|interface| self.is_named(vip, interface));
         if let (Some(vlan), None) = (vip.vlan, there) {
-            let named = |name: &str| vip.interface.is_none_or(|pattern| pattern.matches(name));
+            let named = |it: &Interface| vip.interface.is_none_or(|pattern| self.view.matches(pattern, it));
             let lowers = || attached().filter(|interface| interface.vlan.is_none());
-            let lower = lowers().find(|interface| named(&interface.name));
+            let lower = lowers().find(|interface| named(interface));
             // The name may be the device's, which does not exist yet.
-            let device = vip.interface.and_then(InterfacePattern::literal).filter(|_| lower.is_none());
+            let device = vip.interface.filter(|it| lower.is_none() && it.mac().is_none());
+            let device = device.and_then(InterfacePattern::literal).filter(|name| name.len() <= MOST_BYTES);
             let lower = lower.or_else(|| lowers().next()).map_or("DEV", |interface| &interface.name);
             let device = device.map_or_else(|| device_name(lower, vlan), ToOwned::to_owned);
             return Obstacle::NoVlanDevice { vip: vip.address, vlan, lower: lower.to_owned(), device };
@@ -359,15 +359,18 @@ impl<'a> Placer<'a> {
                 (Some(interface), _) => interface.name.clone(),
                 (None, pattern) => pattern.map(ToString::to_string).unwrap_or_default(),
             },
-            attached: attached().map(|interface| interface.name.clone()).collect(),
+            attached: attached().map(|interface| interface.listed()).collect(),
         }
     }
 }
 
-/// Returns a name for a VLAN device that the kernel takes: at most 15 bytes.
+/// `IFNAMSIZ` less the terminating zero.
+const MOST_BYTES: usize = 15;
+
+/// Returns a name for a VLAN device that the kernel takes.
 fn device_name(lower: &str, vlan: u16) -> String {
     let name = format!("{lower}.{vlan}");
-    if name.len() <= 15 { name } else { format!("vlan{vlan}") }
+    if name.len() <= MOST_BYTES { name } else { format!("vlan{vlan}") }
 }
 
 /// Refuses the addresses of the interface's subnets that no host can have.

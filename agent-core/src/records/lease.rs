@@ -6,12 +6,13 @@ use ipnet::IpNet;
 use vipward_common::{MacAddr, VipFault};
 
 use super::{Epoch, NodeName, Offer, Proxy, Session, Version};
-use crate::base::address::is_host;
+use crate::base::{address::is_host, pattern::InterfacePattern};
 
 /// A node's interface that VIPs can be on, as its Lease lists it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NodeInterface {
     pub name: Arc<str>,
+    pub altnames: Vec<Arc<str>>,
     pub mac: MacAddr,
     /// The subnets of its segment. If the interface has an address in a subnet,
     /// the address stands here with its prefix length.
@@ -27,6 +28,25 @@ pub struct NodeInterface {
     pub last_for: Vec<IpAddr>,
     /// The VIPs of other nodes whose clients do not reach them, as this node found.
     pub unreached: Vec<Unreached>,
+}
+
+/// What users may call an interface of a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct InterfaceNames<'a> {
+    pub name: &'a str,
+    pub altnames: &'a [Arc<str>],
+    pub mac: MacAddr,
+}
+
+impl InterfaceNames<'_> {
+    /// Returns true if one of the patterns names the interface.
+    pub(crate) fn match_one_of(self, patterns: &[InterfacePattern]) -> bool {
+        patterns.iter().any(|pattern| {
+            pattern.matches(self.name)
+                || self.altnames.iter().any(|name| pattern.matches(name))
+                || pattern.mac() == Some(self.mac)
+        })
+    }
 }
 
 /// A VIP whose clients do not reach its holder, as another node found.
@@ -58,6 +78,10 @@ impl FromStr for Unreached {
 }
 
 impl NodeInterface {
+    pub(crate) fn names(&self) -> InterfaceNames<'_> {
+        InterfaceNames { name: &self.name, altnames: &self.altnames, mac: self.mac }
+    }
+
     /// Returns true if this node comes last for a VIP.
     pub fn is_last_for(&self, vip: IpAddr) -> bool {
         self.last_for.len() > MOST_LISTED || self.last_for.contains(&vip)
@@ -94,6 +118,8 @@ pub const MOST_SUBNETS: usize = 256;
 /// Largest number of bound addresses, and of gateways, in a Lease, over all its interfaces.
 pub const MOST_ADDRESSES: usize = 64;
 
+/// Largest number of alternative names in a Lease, over all its interfaces.
+const MOST_ALTNAMES: usize = 64;
 /// Largest number of VIPs for which an interface comes last one by one.
 const MOST_LISTED: usize = 8;
 /// Largest number of unreached VIPs in a Lease, over all its interfaces.
@@ -102,6 +128,7 @@ const MOST_UNREACHED: usize = 64;
 /// The room that is left in a Lease for the lists of its interfaces.
 #[derive(Debug)]
 pub struct Room {
+    altnames: usize,
     subnets: usize,
     bound: usize,
     gateways: usize,
@@ -111,6 +138,7 @@ pub struct Room {
 impl Default for Room {
     fn default() -> Self {
         Self {
+            altnames: MOST_ALTNAMES,
             subnets: MOST_SUBNETS,
             bound: MOST_ADDRESSES,
             gateways: MOST_ADDRESSES,
@@ -124,6 +152,7 @@ impl Room {
     pub fn limit(&mut self, mut interface: NodeInterface) -> NodeInterface {
         interface.last_for.truncate(MOST_LISTED + 1);
         NodeInterface {
+            altnames: first(interface.altnames, &mut self.altnames),
             unreached: first(interface.unreached, &mut self.unreached),
             subnets: first(interface.subnets, &mut self.subnets),
             bound: first(interface.bound, &mut self.bound),

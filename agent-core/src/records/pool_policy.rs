@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{PoolKind, Selector, ServiceLabels, Shown};
+use super::{InterfaceNames, PoolKind, Selector, ServiceLabels, Shown};
 use crate::base::pattern::InterfacePattern;
 
 type NodeLabels = BTreeMap<String, String>;
@@ -38,8 +38,8 @@ impl Allowance {
         self.nodes.is_empty() || self.nodes.iter().any(|selector| selector.matches(labels))
     }
 
-    fn has(&self, interface: &str) -> bool {
-        self.interfaces.is_empty() || self.interfaces.iter().any(|pattern| pattern.matches(interface))
+    fn has(&self, interface: InterfaceNames<'_>) -> bool {
+        self.interfaces.is_empty() || interface.match_one_of(&self.interfaces)
     }
 }
 
@@ -64,14 +64,14 @@ impl PoolPolicy {
     ///
     /// A node that is not selected, or whose labels are unknown, may use the interfaces of any
     /// node: it answers until it has handed its VIPs over.
-    pub fn has(&self, interface: &str, labels: Option<&NodeLabels>) -> bool {
+    pub fn has(&self, interface: InterfaceNames<'_>, labels: Option<&NodeLabels>) -> bool {
         let labels = labels.filter(|labels| self.selects(labels));
         let is_meant = |allowance: &&Allowance| labels.is_none_or(|labels| allowance.selects(labels));
         self.allowances.iter().filter(is_meant).any(|allowance| allowance.has(interface))
     }
 
     /// Returns the weight of a node among those that may hold an address. The largest comes first.
-    pub fn preference(&self, interface: &str, labels: &NodeLabels) -> i64 {
+    pub fn preference(&self, interface: InterfaceNames<'_>, labels: &NodeLabels) -> i64 {
         let meant =
             self.allowances.iter().filter(|allowance| allowance.selects(labels) && allowance.has(interface));
         let preferred = meant.flat_map(|allowance| &allowance.preferred);

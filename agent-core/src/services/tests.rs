@@ -330,6 +330,7 @@ fn network(addresses: Vec<HostAddress>, hops: &[&str]) -> HostNetwork {
 fn interface(nets: &[&str]) -> NodeInterface {
     NodeInterface {
         name: "eth0".into(),
+        altnames: Vec::new(),
         mac: vipward_common::MacAddr([2, 0, 0, 0, 0, 1]),
         subnets: nets.iter().map(|net| net.parse().expect("an address with a prefix length")).collect(),
         bound: Vec::new(),

@@ -19,8 +19,8 @@ While the lease deadline lies ahead, it waits for a heartbeat, for 3 s at most.
 pub struct DoctorArgs {
     #[command(flatten)]
     pub pins: PinArgs,
-    /// The interfaces to examine, by name or glob; repeatable. Default: those that the program is
-    /// attached to, and those that an agent would attach to.
+    /// The interfaces to examine, by name, altname, MAC or glob; repeatable. Default: those that the
+    /// program is attached to, and those that an agent would attach to.
     #[arg(long = "interface", value_name = "GLOB")]
     pub interfaces: Vec<InterfacePattern>,
     /// Show also the checks that are green or do not apply. JSON and YAML always have them.

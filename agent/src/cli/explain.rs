@@ -37,7 +37,7 @@ pub struct ExplainArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,
-    /// The interface to probe the segment through. Default: where an agent here has it, else the one
+    /// The interface (name, altname or MAC) to probe the segment through. Default: where an agent here has it, else the one
     /// whose subnet contains it.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,

@@ -50,8 +50,8 @@ pub struct KubernetesArgs {
     /// This agent's Pod's address, where its endpoints are served too.
     #[arg(long, value_name = "ADDRESS", env = "POD_IP")]
     pub pod_address: Option<PodAddress>,
-    /// The interfaces that VIPs can be on, by name or glob; repeatable. Default: every up Ethernet
-    /// interface that leads to a segment.
+    /// The interfaces that VIPs can be on, by name, altname, MAC or glob; repeatable. Default: every up
+    /// Ethernet interface that leads to a segment.
     #[arg(long = "interface", value_name = "GLOB")]
     pub interfaces: Vec<InterfacePattern>,
     /// How the program is attached.

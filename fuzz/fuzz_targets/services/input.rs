@@ -361,6 +361,7 @@ impl Step {
 fn interface((subnets, bound, gateways): &(Vec<Net>, Vec<Address>, Vec<Address>)) -> NodeInterface {
     NodeInterface {
         name: "eth0".into(),
+        altnames: Vec::new(),
         mac: MacAddr([2, 0, 0, 0, 0, 1]),
         subnets: subnets.iter().copied().map(net).collect(),
         bound: bound.iter().map(|place| v4(*place)).collect(),

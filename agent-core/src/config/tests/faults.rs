@@ -158,7 +158,7 @@ fn a_bad_mac_is_named_with_its_place_and_the_way_out() {
 fn a_bad_interface_is_named_with_its_place_and_the_way_out() {
     let characters = "the kernel's names have no slash, colon or space";
     for (text, why) in [
-        ("a-name-of-16-byte", "the kernel's names have 15 bytes at most"),
+        (&*"a".repeat(128), "the kernel's names have 127 bytes at most"),
         ("", "it is empty"),
         ("a/b", characters),
         ("a:1", characters),

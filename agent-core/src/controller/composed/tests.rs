@@ -68,6 +68,7 @@ impl World {
         let mut world = Self { controller, election, millis: 0 };
         let interface = NodeInterface {
             name: "eth0".into(),
+            altnames: Vec::new(),
             mac: vipward_common::MacAddr([2, 0, 0, 0, 0, 1]),
             subnets: ["192.0.2.0/24", "2001:db8::/64"].map(|net| net.parse().expect("a subnet")).into(),
             bound: Vec::new(),

@@ -41,7 +41,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
     };
     let mut checks = Vec::new();
     for pattern in facts.wanted.iter().filter_map(|pattern| pattern.literal()) {
-        if view.by_name(pattern).is_none() {
+        if view.named(pattern).is_none() {
             let remedy = "ip link lists those that there are in this network namespace";
             checks.push(Finding::red("link", "there is no such interface", remedy).on(pattern));
         }
@@ -89,7 +89,7 @@ pub(super) fn checks(facts: &Facts) -> Vec<Finding> {
 /// those that have a link.
 pub(super) fn examined<'a>(facts: &Facts, view: &'a NetView) -> Vec<&'a Interface> {
     if !facts.wanted.is_empty() {
-        let wanted = |it: &&Interface| facts.wanted.iter().any(|pattern| pattern.matches(&it.name));
+        let wanted = |it: &&Interface| facts.wanted.iter().any(|pattern| view.matches(pattern, it));
         return view.interfaces.values().filter(wanted).collect();
     }
     let (chosen, _) = interfaces::choose(&Selection::default(), view, &BTreeSet::new());

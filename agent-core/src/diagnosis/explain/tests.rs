@@ -63,6 +63,7 @@ fn lease(node: &str, mac: MacAddr) -> LeaseSeen {
     let subnets = vec!["192.0.2.0/24".parse().expect("a subnet")];
     let interface = NodeInterface {
         name: "eth0".into(),
+        altnames: Vec::new(),
         mac,
         subnets,
         bound: Vec::new(),

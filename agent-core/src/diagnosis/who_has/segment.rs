@@ -44,9 +44,9 @@ pub fn choose<'a>(
     known: &[u32],
 ) -> Result<&'a Interface, SegmentError> {
     if let Some(name) = named {
-        let found = view.by_name(name).ok_or_else(|| SegmentError::Missing {
+        let found = view.named(name).ok_or_else(|| SegmentError::Missing {
             name: name.to_owned(),
-            there: view.interfaces.values().map(|interface| interface.name.clone()).collect(),
+            there: view.interfaces.values().map(Interface::listed).collect(),
         })?;
         return check(view, found);
     }

@@ -114,6 +114,62 @@ fn patterns_choose_by_name_alone_but_for_members() {
 }
 
 #[test]
+fn an_interface_is_chosen_by_an_alternative_name_and_by_its_mac() {
+    let several = "02:00:00:00:00:02 is the MAC of several interfaces (eth0, eth5); name one of them";
+    let mut host = Host::new();
+    host.add(2, "eth0", |it| it.altnames = vec!["lan-old".to_owned()]);
+    host.add(3, "eth1", |it| {
+        it.up = false;
+        it.altnames = vec!["wan".to_owned()];
+    });
+    host.add(4, "ens1", |it| {
+        it.master = Some(6);
+        it.altnames = vec!["port".to_owned()];
+    });
+    host.add(7, "docker0", |it| {
+        it.kind = "bridge".to_owned();
+        it.altnames = vec!["inner".to_owned()];
+    });
+    let table: [(&[&str], &[&str], &[&str]); 9] = [
+        (&["lan-old"], &["eth0"], &[]),
+        (&["lan*"], &["eth0"], &[]),
+        (&["02:00:00:00:00:02"], &["eth0"], &[]),
+        (&["inner"], &["docker0"], &[]),
+        (&["02:00:00:00:00:07"], &["docker0"], &[]),
+        (&["port"], &["ens1"], &[]),
+        (
+            &["port*"],
+            &[],
+            &["port* matches members of bond0 only, which speak through it; name it in `interfaces`"],
+        ),
+        (&["wan"], &[], &["interface eth1 is down; waiting for it to be set up"]),
+        (&["02:00:00:00:00:7f"], &[], &["interface 02:00:00:00:00:7f does not exist; waiting for it"]),
+    ];
+    for (patterns, expected, problems) in table {
+        let (names, found) = host.choose(patterns, &[]);
+        assert_eq!(names, expected, "{patterns:?}");
+        assert_eq!(found, problems, "{patterns:?}");
+    }
+    for named in ["inner", "02:00:00:00:00:07"] {
+        let (names, _) = host.choose(&[], &[named]);
+        assert!(names.iter().any(|name| name == "docker0"), "a VIP names an excluded one: {named}");
+    }
+    let mac = host.0.interfaces[&2].mac;
+    host.add(15, "eth5", |it| it.mac = mac);
+    let (names, found) = host.choose(&["02:00:00:00:00:02"], &[]);
+    assert_eq!((names, found), (vec![], vec![several.to_owned()]));
+}
+
+/// An operator may call a card as container software calls its devices. The card stays in use.
+#[test]
+fn an_alternative_name_excludes_no_interface() {
+    let mut host = Host::new();
+    host.add(2, "eth0", |it| it.altnames = vec!["vnet-lan".to_owned(), "vrrp0".to_owned()]);
+    let (names, _) = host.choose(&[], &[]);
+    assert!(names.iter().any(|name| name == "eth0"), "{names:?}");
+}
+
+#[test]
 fn container_side_names_are_excluded() {
     let excluded = [
         "veth0",

@@ -49,6 +49,8 @@ fn force(owner: Owner) -> &'static str {
 pub enum Obstacle {
     #[error("interface {name} does not exist; waiting for it")]
     InterfaceMissing { name: String },
+    #[error("{mac} is the MAC of several interfaces ({}); name one of them", join(.having))]
+    SeveralHaveMac { mac: String, having: Vec<String> },
     #[error("interface {name} is down; waiting for it to be set up")]
     InterfaceDown { name: String },
     #[error("interface {name} is no Ethernet interface; no VIP can be on it")]

@@ -237,6 +237,39 @@ fn a_vip_that_names_its_interface_goes_there() {
 }
 
 #[test]
+fn a_vip_goes_to_the_interface_that_it_names_by_an_alternative_name_or_a_mac() {
+    let mut host = Host::new();
+    host.add(4, "eth1.20", &[]);
+    let vlan = host.view.interfaces.get_mut(&4).expect("the VLAN device");
+    (vlan.lower, vlan.mac) = (Some(3), mac(3));
+    vlan.vlan = Some(VlanTag::new(ETHERTYPE_8021Q, 20));
+    host.view.interfaces.get_mut(&3).expect("eth1").altnames = vec!["lan-old".to_owned()];
+    let table = [
+        ("interface: lan-old, bind: lan-old", 3, Some("eth1")),
+        ("interface: 'lan*', bind: '02:00:00:00:00:03'", 3, Some("eth1")),
+        ("interface: '02-00-00-00-00-03'", 3, None),
+        ("interface: lan-old, vlan: 20", 4, None),
+        ("interface: '02:00:00:00:00:03', vlan: 20", 4, None),
+    ];
+    for (keys, expected, bound) in table {
+        let got = host.place(&format!("vips: [{{address: 10.0.0.10, {keys}}}]"));
+        assert_eq!(homes(&got), [("10.0.0.10".to_owned(), expected)], "{keys}");
+        assert_eq!(words(&got), [""; 0], "{keys}");
+        let binds: Vec<_> = got.desired.binds.iter().map(|(interface, _)| interface.as_str()).collect();
+        assert_eq!(binds, bound.into_iter().collect::<Vec<_>>(), "{keys}");
+    }
+    let got = host.place("vips: [{address: 10.0.0.10, interface: lan-older}]");
+    let expected = "VIP 10.0.0.10 belongs to interface lan-older, which is not there or not attached; attached are: \
+                    eth0, eth1 (also lan-old), eth1.20. Waiting for it";
+    assert_eq!(words(&got), [expected]);
+    let got = host.place("vips: [{address: 10.0.0.10, interface: '02:00:00:00:00:03', vlan: 30}]");
+    let expected = "VIP 10.0.0.10 belongs to VLAN 30, which has no device on eth1: its card would drop the frames, \
+                    and this host the traffic. Make one: ip link add link eth1 name eth1.30 type vlan id 30 && ip \
+                    link set eth1.30 up";
+    assert_eq!(words(&got), [expected]);
+}
+
+#[test]
 fn a_vip_whose_glob_matches_several_stays_on_the_one_it_is_on() {
     let config = "vips: [{address: 172.16.0.10, interface: 'eth*'}]";
     let mut host = Host::new();

@@ -14,6 +14,7 @@ fn lease(node: &str, set: &str) -> LeaseRecord {
     let set: Vec<Wid> = set.split_terminator(' ').map(wid).collect();
     let interface = NodeInterface {
         name: "eth0".into(),
+        altnames: Vec::new(),
         mac: MacAddr([2, 0, 0, 0, 0, node.as_bytes()[0]]),
         subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
         bound: Vec::new(),

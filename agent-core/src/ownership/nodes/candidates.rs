@@ -26,6 +26,8 @@ pub(crate) struct Candidate {
     pub(crate) soft: Option<Disqualified>,
     /// Time at which all other nodes know its MAC.
     pub(crate) known_at: Monotonic,
+    /// The weight of its node and interface among those that are preferred.
+    preference: i64,
 }
 
 impl Candidate {
@@ -111,7 +113,12 @@ impl Nodes {
             mac: able.interface.mac,
             interface: Arc::clone(&able.interface.name),
         };
-        Ok(Candidate { holder, soft: able.soft, known_at })
+        let preference = self.labels(name).map_or(0, |labels| match (&demand.preferred, &demand.policy) {
+            (Some(selector), _) => i64::from(selector.matches(labels)),
+            (None, Some(policy)) => policy.preference(able.interface.names(), labels),
+            (None, None) => 0,
+        });
+        Ok(Candidate { holder, soft: able.soft, known_at, preference })
     }
 
     /// Returns this node, which has the VIP or is to have it, as a candidate.
@@ -142,21 +149,16 @@ impl Nodes {
     }
 
     fn rank<'a>(&self, candidate: &'a Candidate, vip: IpAddr, demand: &Demand) -> Rank<'a> {
-        let Holder { node: name, interface, .. } = &candidate.holder;
+        let name = &candidate.holder.node;
         // Where no node serves all Services, the one that comes first has its traffic.
         let unserved = demand.besides.iter().map(|(_, reach)| !reach.has(name)).collect();
-        let preference = self.labels(name).map_or(0, |labels| match (&demand.preferred, &demand.policy) {
-            (Some(selector), _) => i64::from(selector.matches(labels)),
-            (None, Some(policy)) => policy.preference(interface, labels),
-            (None, None) => 0,
-        });
         let mut before = demand.together.iter().take_while(|other| **other != vip);
         let is_beside = before.find_map(|leader| self.leading(*leader)) == Some(name);
         let weight = weight(name.as_str(), address::octets(*demand.together.first().unwrap_or(&vip)));
         (
             Disqualified::severity(candidate.soft.as_ref()),
             unserved,
-            Reverse(preference),
+            Reverse(candidate.preference),
             !is_beside,
             Reverse(weight),
             name,

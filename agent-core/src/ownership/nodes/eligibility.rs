@@ -353,7 +353,9 @@ impl Demand {
         vip: IpAddr,
         labels: Option<&BTreeMap<String, String>>,
     ) -> Option<&'a NodeInterface> {
-        let may_have_it = |name: &str| self.policy.as_ref().is_none_or(|policy| policy.has(name, labels));
+        let may_have_it = |interface: &NodeInterface| {
+            self.policy.as_ref().is_none_or(|policy| policy.has(interface.names(), labels))
+        };
         interface_for(interfaces, vip, &self.interfaces, may_have_it)
     }
 

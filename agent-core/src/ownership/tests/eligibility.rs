@@ -303,6 +303,25 @@ fn a_service_that_names_interfaces_gets_no_other() {
     assert_eq!(lines, ["entry foreign ?", "create claim: held by a1 at z, epoch 1"]);
 }
 
+/// An upgrade has renamed eth1, or the Service names it by the MAC.
+#[test]
+fn a_service_names_an_interface_by_an_alternative_name_or_its_mac() {
+    for text in ["eth1", "eth[1-9]", &mac("z").to_string()] {
+        let mut world = World::living("a", &["b"]);
+        let renamed = NodeInterface {
+            name: named("enp1s0"),
+            altnames: vec![named("lan"), named("eth1")],
+            mac: mac("z"),
+            ..interface("a")
+        };
+        world.notify(Event::Interfaces(vec![interface("a"), renamed]));
+        world.after(REST);
+        let interfaces = vec![text.parse().expect("a pattern")];
+        let lines = world.want_so(Demand { interfaces, ..demand() });
+        assert_eq!(lines, ["entry foreign ?", "create claim: held by a1 at z, epoch 1"], "{text}");
+    }
+}
+
 #[test]
 fn a_holder_whose_interface_is_not_named_any_more_lets_go_of_the_vip() {
     let mut world = World::holding(&[]);

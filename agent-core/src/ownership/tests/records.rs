@@ -82,6 +82,7 @@ pub(in crate::ownership) fn offered(from: &str, to: &str) -> ClaimState {
 pub(in crate::ownership) fn interface(node: &str) -> NodeInterface {
     NodeInterface {
         name: "eth0".into(),
+        altnames: Vec::new(),
         mac: mac(node),
         subnets: ["192.0.2.0/24", "2001:db8::/64"].map(|net| net.parse().expect("a subnet")).into(),
         bound: Vec::new(),

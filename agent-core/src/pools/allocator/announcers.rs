@@ -10,7 +10,7 @@ use ipnet::IpNet;
 use super::super::{Change, Family, Policies, Pool};
 use crate::{
     base::pattern::InterfacePattern,
-    records::{NodeInterface, NodeName, PoolPolicy, Selector, ServiceLabels},
+    records::{InterfaceNames, NodeInterface, NodeName, PoolPolicy, Selector, ServiceLabels},
 };
 
 /// The nodes and interfaces that a Service's VIPs may be on.
@@ -35,10 +35,18 @@ pub enum Announcing {
     NodeGone(NodeName),
 }
 
+/// A node's interface with one of its segments.
+type OnSegment = (Arc<NodeInterface>, IpNet);
+
+/// Returns what counts of an interface here. Its carrier and its other addresses do not.
+fn of_segment((interface, net): &OnSegment) -> (InterfaceNames<'_>, IpNet) {
+    (interface.names(), *net)
+}
+
 /// The interfaces and labels of the nodes, and where the pools have their addresses announced.
 #[derive(Debug, Default)]
 pub(super) struct Announcers {
-    interfaces: BTreeMap<NodeName, Vec<(Arc<str>, IpNet)>>,
+    interfaces: BTreeMap<NodeName, Vec<OnSegment>>,
     labels: BTreeMap<NodeName, BTreeMap<String, String>>,
     policies: Policies,
     /// True if an admin has named the networks of VIPs: they need not be on a node's interface.
@@ -58,17 +66,19 @@ impl Announcers {
                 true
             }
             Announcing::Interfaces(node, interfaces) => {
-                let segments = |interface: &NodeInterface| {
-                    let name = Arc::clone(&interface.name);
-                    interface.segments().map(move |net| (Arc::clone(&name), net)).collect::<Vec<_>>()
+                let segments = |interface: NodeInterface| {
+                    let interface = Arc::new(interface);
+                    let nets: Vec<_> = interface.segments().collect();
+                    nets.into_iter().map(move |net| (Arc::clone(&interface), net))
                 };
-                let segments: Vec<_> = interfaces.iter().flat_map(segments).collect();
+                let segments: Vec<_> = interfaces.into_iter().flat_map(segments).collect();
                 let before = if segments.is_empty() {
                     self.interfaces.remove(&node)
                 } else {
                     self.interfaces.insert(node, segments.clone())
                 };
-                before.unwrap_or_default() != segments
+                let before = before.unwrap_or_default();
+                !before.iter().map(of_segment).eq(segments.iter().map(of_segment))
             }
             Announcing::Labels(node, labels) => {
                 let before = self.labels.insert(node, labels.clone());
@@ -112,17 +122,18 @@ impl Announcers {
         let limits = service.map(|(_, limits)| limits);
         let nodes =
             self.interfaces.iter().filter(|(node, _)| self.may_hold(node, family, policy.as_deref(), limits));
-        let interfaces =
-            nodes.flat_map(|(node, interfaces)| interfaces.iter().map(move |(name, net)| (node, name, net)));
-        let may_have = |node: &NodeName, name: &str| {
-            policy.as_ref().is_none_or(|policy| policy.has(name, self.labels.get(node)))
+        let interfaces = nodes.flat_map(|(node, interfaces)| {
+            interfaces.iter().map(move |(interface, net)| (node, interface, net))
+        });
+        let may_have = |node: &NodeName, interface: &NodeInterface| {
+            let names = interface.names();
+            policy.as_ref().is_none_or(|policy| policy.has(names, self.labels.get(node)))
                 && limits.is_none_or(|limits| {
-                    limits.interfaces.is_empty()
-                        || limits.interfaces.iter().any(|pattern| pattern.matches(name))
+                    limits.interfaces.is_empty() || names.match_one_of(&limits.interfaces)
                 })
         };
         let usable =
-            interfaces.filter(|(node, name, net)| Family::of(net.addr()) == family && may_have(node, name));
+            interfaces.filter(|(node, on, net)| Family::of(net.addr()) == family && may_have(node, on));
         Some(usable.map(|(_, _, net)| *net).collect())
     }
 

@@ -1,4 +1,5 @@
 use proptest::prelude::*;
+use vipward_common::MacAddr;
 
 use super::{
     super::{AnnounceRecord, Pool, tests::pool},
@@ -6,7 +7,7 @@ use super::{
 };
 use crate::{
     base::samples::{ip, labels},
-    records::Preference,
+    records::{InterfaceNames, Preference},
 };
 
 fn announced(name: &str, created: i64, addresses: &[&str], nodes: &str, interfaces: &[&str]) -> PoolRecord {
@@ -29,6 +30,10 @@ fn allowance(nodes: &[&str], interfaces: &[&str], preferred: Option<&str>) -> Al
 
 fn preference(weight: i32, nodes: &str) -> Preference {
     Preference { weight, nodes: nodes.parse().expect("a selector") }
+}
+
+fn named(name: &str) -> InterfaceNames<'_> {
+    InterfaceNames { name, altnames: &[], mac: MacAddr::ZERO }
 }
 
 fn policy(allowances: &[Allowance]) -> PoolPolicy {
@@ -61,11 +66,11 @@ fn a_node_may_hold_an_address_where_any_allowance_has_it() {
     for (description, allowances, zone, interface, selects, has) in rows {
         let (policy, labels) = (policy(allowances), labels(&[("zone", zone)]));
         assert_eq!(policy.selects(&labels), selects, "{description}");
-        assert_eq!(policy.has(interface, Some(&labels)), has, "{description}");
+        assert_eq!(policy.has(named(interface), Some(&labels)), has, "{description}");
     }
     // A node whose labels are not known yet has the interfaces of all.
-    assert!(policy(&both).has("eth0", None));
-    assert!(!policy(&edge).has("eth0", None));
+    assert!(policy(&both).has(named("eth0"), None));
+    assert!(!policy(&edge).has(named("eth0"), None));
 }
 
 #[test]
@@ -83,7 +88,7 @@ fn a_node_has_the_weights_of_the_allowances_that_have_it() {
         ("no label", "eth0", &[], 0),
     ];
     for (what, interface, pairs, expected) in rows {
-        assert_eq!(policy.preference(interface, &labels(pairs)), expected, "{what}");
+        assert_eq!(policy.preference(named(interface), &labels(pairs)), expected, "{what}");
     }
 }
 
@@ -135,7 +140,7 @@ fn the_pools_of_metallb_are_announced_as_its_advertisements_say_once_those_are_k
         assert_eq!(policy.allowances.len(), allowances, "{what}");
         assert_eq!(policy.selects(&labels), in_zone, "{what}");
         assert!(
-            !in_zone || policy.has("eth1", Some(&labels)) && !policy.has("eth0", Some(&labels)),
+            !in_zone || policy.has(named("eth1"), Some(&labels)) && !policy.has(named("eth0"), Some(&labels)),
             "{what}"
         );
     }

@@ -33,6 +33,7 @@ fn gone(name: &str) -> Event {
 fn on(node: &str, net: &str) -> Event {
     let interface = NodeInterface {
         name: "eth0".into(),
+        altnames: Vec::new(),
         mac: vipward_common::MacAddr([2, 0, 0, 0, 0, 1]),
         subnets: vec![net.parse().expect("a network")],
         bound: Vec::new(),

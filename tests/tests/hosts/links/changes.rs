@@ -126,6 +126,66 @@ fn an_interface_that_is_renamed_goes_on_and_no_request_goes_unanswered() -> Resu
     Ok(())
 }
 
+/// Calls an interface by another name too, or no longer.
+fn altname(node: &Node, what: &str, interface: &str, name: &str) -> Result<()> {
+    let mut ip = node.host.command("ip");
+    ip.args(["link", "property", what, "dev", interface, "altname", name]);
+    output_of(ip).map(drop)
+}
+
+fn wait_for_name(node: &Node, name: &str) -> Result<()> {
+    wait_until(PATIENCE, "the interface in status", || {
+        Ok(node.agent.status()?["interfaces"][0]["name"] == name)
+    })
+}
+
+#[test]
+fn an_interface_is_found_by_an_alternative_name_and_no_request_goes_unanswered_when_its_own_changes()
+-> Result<()> {
+    let yaml = "interfaces: [lan-old]\nvips: [{address: 192.0.2.10, interface: lan-old, bind: lan-old}]\n";
+    let mut node = Node::launch("altname", Attachment::Auto, yaml, |_| {})?;
+    node.wait_for_problem(0, &["lan-old", "does not exist", "waiting"])?;
+    altname(&node, "add", "eth0", "lan-old")?;
+    node.wait_until_answered(VIP, NODE)?;
+    wait_for_name(&node, "eth0")?;
+    node.wait_for_end_of_problem(0, &["lan-old", "does not exist"])?;
+    let probe = node.probe(VIP)?;
+    probe.wait_for_requests(200, PATIENCE)?;
+    node.host.rename("eth0", "enp6s0")?;
+    wait_for_name(&node, "enp6s0")?;
+    probe.wait_for_requests(200, PATIENCE)?;
+    node.assert_answered_throughout(&probe.stop()?);
+    let row = vip_status(&node.agent, VIP, "enp6s0")?;
+    assert_eq!((&row["role"], &row["answering"]), (&"held".into(), &true.into()));
+    assert!(node.host.link("enp6s0").is_ok(), "renamed");
+    // The altname is the only thing that names it.
+    let seen = node.agent.logs()?.len();
+    altname(&node, "del", "enp6s0", "lan-old")?;
+    node.wait_for_problem(seen, &["lan-old", "does not exist"])?;
+    Ok(())
+}
+
+/// As an upgrade does: the card has a new name, and its old one beside it. The MAC is a name that stays.
+#[test]
+fn a_file_goes_on_with_an_old_name_of_an_interface_or_with_its_mac() -> Result<()> {
+    let mut node = Node::start("old-name", "interfaces: [eth0]\nvips: [{address: 192.0.2.10}]\n")?;
+    node.wait_until_answered(VIP, NODE)?;
+    node.host.rename("eth0", "enp6s0")?;
+    altname(&node, "add", "enp6s0", "eth0")?;
+    wait_for_name(&node, "enp6s0")?;
+    node.wait_until_answered(VIP, NODE)?;
+    let probe = node.probe(VIP)?;
+    probe.wait_for_requests(200, PATIENCE)?;
+    node.write_config(&format!("interfaces: ['{NODE}']\nvips: [{{address: 192.0.2.10}}]\n"))?;
+    node.agent.wait_for_log(PATIENCE, "the new file", |line| line.message() == "configuration is applied")?;
+    altname(&node, "del", "enp6s0", "eth0")?;
+    node.host.rename("enp6s0", "lan0")?;
+    wait_for_name(&node, "lan0")?;
+    probe.wait_for_requests(200, PATIENCE)?;
+    node.assert_answered_throughout(&probe.stop()?);
+    Ok(())
+}
+
 /// A port speaks through its master: the program moves with the address, without a restart.
 #[test]
 fn a_program_leaves_an_interface_that_becomes_a_port() -> Result<()> {

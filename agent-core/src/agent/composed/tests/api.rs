@@ -202,6 +202,7 @@ pub(super) fn claim(vip: IpAddr, state: ClaimState, epoch: u64) -> ClaimRecord {
 pub(super) fn lease(node: &str, wire: Option<Offer>) -> LeaseRecord {
     let interface = NodeInterface {
         name: "eth0".into(),
+        altnames: Vec::new(),
         mac: mac_of(node),
         subnets: ["10.0.0.0/16", "2001:db8::/64"].map(|net| net.parse().expect("a subnet")).into(),
         bound: Vec::new(),

@@ -44,7 +44,7 @@ pub(super) fn config(options: &Options, address: IpAddr, view: &NetView) -> (Fac
     };
     let (interface, problems) = place(&config, view);
     let bind = vip.bind.as_ref().map(|bind| {
-        let on = view.by_name(bind.as_str());
+        let on = view.named(bind.as_str());
         let there = on.is_some_and(|on| on.addresses.iter().any(|net| net.addr() == address));
         (bind.as_str().to_owned(), there)
     });

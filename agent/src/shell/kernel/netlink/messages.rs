@@ -148,6 +148,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     let attributes = payload.get(LINK_HEADER_LEN..).ok_or_else(short)?;
 
     let mut name = None;
+    let mut altnames = Vec::new();
     let mut mac = MacAddr::ZERO;
     let mut master = None;
     let (mut link, mut elsewhere) = (None, false);
@@ -159,6 +160,10 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     for (attribute, value) in attributes_of(attributes) {
         match attribute {
             libc::IFLA_IFNAME => name = Some(text(value)),
+            libc::IFLA_PROP_LIST => {
+                let names = attributes_of(value).filter(|(attribute, _)| *attribute == libc::IFLA_ALT_IFNAME);
+                altnames.extend(names.map(|(_, value)| text(value)));
+            }
             libc::IFLA_ADDRESS => mac = value.try_into().map_or(MacAddr::ZERO, MacAddr),
             libc::IFLA_CARRIER_DOWN_COUNT => carrier_losses = u32_at(value, 0).unwrap_or_default(),
             libc::IFLA_MASTER => master = u32_at(value, 0),
@@ -197,6 +202,7 @@ pub(super) fn link(payload: &[u8]) -> Result<Interface, Malformed> {
     Ok(Interface {
         index,
         name: name.ok_or(Malformed::Missing { what: "link", index, attribute: "IFLA_IFNAME" })?,
+        altnames,
         mac,
         kind,
         ethernet: link_type == libc::ARPHRD_ETHER,

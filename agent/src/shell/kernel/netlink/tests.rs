@@ -183,6 +183,10 @@ fn carrier_mac_name_addresses_and_deletion_are_noticed() {
         lan.set(LinkUnspec::new_with_index(index).name("renamed").build()).await;
         until(&mut netlink, |view| view.by_name("renamed").is_some_and(|link| link.index == index)).await;
 
+        let altnames = ["eth0", "lan-old"];
+        lan.handle.link().property_add(index).alt_ifname(&altnames).execute().await.expect("two altnames");
+        until(&mut netlink, |view| view.named("lan-old").is_some_and(|link| link.altnames == altnames)).await;
+
         lan.delete("renamed").await;
         until(&mut netlink, |view| view.interfaces.len() == 1).await;
     });

@@ -4,7 +4,12 @@
 //! the `resourceVersion` that it rests on, as for claims. A node writes the whole of its own Lease. In
 //! another node's Lease it only ends sessions: the admission policies refuse more.
 
-use std::{collections::BTreeMap, str::FromStr, sync::Mutex, time::Duration};
+use std::{
+    collections::BTreeMap,
+    str::FromStr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -31,6 +36,8 @@ const DURATION: &str = "vipward.io/duration";
 const ENDED: &str = "vipward.io/ended";
 /// The Lease by which the controllers elect their leader. It is no node's.
 pub(crate) const LEADER: &str = "vipward-controller";
+/// `IFNAMSIZ` less the terminating zero. An alternative name may be longer.
+const NAME_BYTES: usize = 15;
 const INTERFACES: &str = "vipward.io/interfaces";
 /// The annotation of a node that leaves.
 const LEAVING: &str = "vipward.io/leaving";
@@ -51,6 +58,8 @@ struct Object {
 #[derive(Serialize, Deserialize)]
 struct InterfaceText {
     name: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    altnames: Vec<String>,
     mac: String,
     subnets: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -148,9 +157,13 @@ fn interfaces(text: &str) -> Option<Vec<NodeInterface>> {
     let interfaces: Vec<InterfaceText> = serde_json::from_str(text).ok()?;
     // Another version, or a user, may have written a longer list. It must not reserve every address.
     let mut room = Room::default();
-    let read = |InterfaceText { name, mac, subnets, bound, gateways, carrier, last_for, unreached }: InterfaceText| {
+    let name_of = |text: &String| Some(Arc::<str>::from(InterfaceName::parse(text).ok()?.as_str()));
+    let read = |text: InterfaceText| {
+        let InterfaceText { name, altnames, mac, subnets, bound, gateways, carrier, last_for, unreached } =
+            text;
         Some(room.limit(NodeInterface {
-            name: InterfaceName::parse(&name).ok()?.as_str().into(),
+            name: name_of(&name).filter(|name| name.len() <= NAME_BYTES)?,
+            altnames: altnames.iter().filter_map(name_of).collect(),
             mac: text::mac(&mac)?,
             subnets: parsed(&subnets),
             bound: parsed(&bound),
@@ -227,18 +240,31 @@ fn contents(write: &LeaseWrite, known: Option<&Known>, now: Timestamp) -> Value 
     let LeaseWrite { node, expected: _, session, ended, duration, interfaces, leaving, wire, proxy } = write;
     let interfaces: Vec<InterfaceText> = interfaces
         .iter()
-        .map(|NodeInterface { name, mac, subnets, bound, gateways, carrier, last_for, unreached }| {
-            InterfaceText {
-                name: name.to_string(),
-                mac: mac.to_string(),
-                subnets: subnets.iter().map(ToString::to_string).collect(),
-                bound: bound.iter().map(ToString::to_string).collect(),
-                gateways: gateways.iter().map(ToString::to_string).collect(),
-                carrier: *carrier,
-                last_for: last_for.iter().map(ToString::to_string).collect(),
-                unreached: unreached.iter().map(ToString::to_string).collect(),
-            }
-        })
+        .map(
+            |NodeInterface {
+                 name,
+                 altnames,
+                 mac,
+                 subnets,
+                 bound,
+                 gateways,
+                 carrier,
+                 last_for,
+                 unreached,
+             }| {
+                InterfaceText {
+                    name: name.to_string(),
+                    altnames: altnames.iter().map(ToString::to_string).collect(),
+                    mac: mac.to_string(),
+                    subnets: subnets.iter().map(ToString::to_string).collect(),
+                    bound: bound.iter().map(ToString::to_string).collect(),
+                    gateways: gateways.iter().map(ToString::to_string).collect(),
+                    carrier: *carrier,
+                    last_for: last_for.iter().map(ToString::to_string).collect(),
+                    unreached: unreached.iter().map(ToString::to_string).collect(),
+                }
+            },
+        )
         .collect();
     let interfaces =
         serde_json::to_string(&interfaces).expect("invariant: names, numbers and texts are JSON");

@@ -28,6 +28,7 @@ fn write(number: Option<u64>) -> LeaseWrite {
         duration: Duration::from_millis(4_500),
         interfaces: vec![NodeInterface {
             name: "eth0".into(),
+            altnames: Vec::new(),
             mac: MacAddr([2, 0, 0, 0, 1, 1]),
             subnets: vec!["192.0.2.0/24".parse().expect("a subnet")],
             bound: Vec::new(),
@@ -233,16 +234,20 @@ fn any_interface() -> impl Strategy<Value = NodeInterface> {
     });
     let unreached = proptest::collection::vec(unreached, 0..3);
     let nets = (proptest::collection::vec(subnet, 0..3), addresses(), addresses(), addresses(), unreached);
-    ("[a-z][a-z0-9.]{0,14}", any::<[u8; 5]>(), nets, any::<bool>()).prop_map(
-        |(name, [b, c, d, e, f], (subnets, bound, gateways, last_for, unreached), carrier)| NodeInterface {
-            name: name.into(),
-            mac: MacAddr([2, b, c, d, e, f]),
-            subnets,
-            bound,
-            gateways,
-            carrier,
-            last_for,
-            unreached,
+    let altnames = proptest::collection::vec("[a-z][a-z0-9.]{0,126}".prop_map(Arc::from), 0..3);
+    ("[a-z][a-z0-9.]{0,14}", altnames, any::<[u8; 5]>(), nets, any::<bool>()).prop_map(
+        |(name, altnames, [b, c, d, e, f], (subnets, bound, gateways, last_for, unreached), carrier)| {
+            NodeInterface {
+                name: name.into(),
+                altnames,
+                mac: MacAddr([2, b, c, d, e, f]),
+                subnets,
+                bound,
+                gateways,
+                carrier,
+                last_for,
+                unreached,
+            }
         },
     )
 }

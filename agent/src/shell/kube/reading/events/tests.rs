@@ -19,6 +19,7 @@ fn a_lease_tells_services_all_its_interfaces() {
     let subnets = ["192.0.2.0/24", "198.51.100.0/24"].map(|net| net.parse().expect("a subnet"));
     let interface = |name: &str, subnet| NodeInterface {
         name: name.into(),
+        altnames: Vec::new(),
         mac: vipward_common::MacAddr([2, 0, 0, 0, 1, 1]),
         subnets: vec![subnet],
         bound: vec![VIP],
