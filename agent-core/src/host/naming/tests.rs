@@ -47,9 +47,12 @@ fn a_user_names_an_interface_by_its_name_by_an_alternative_one_or_by_its_mac() {
 /// One device on eth0's card: its index, its master, and the interface below it.
 type Device = (u32, Option<u32>, Option<u32>);
 
+/// A case, the master of eth0, the other devices, and the device that the MAC names.
+type Row = (&'static str, Option<u32>, &'static [Device], Option<u32>);
+
 #[test]
 fn a_mac_names_the_lowest_device_of_its_card_that_speaks_for_itself() {
-    let rows: [(&str, Option<u32>, &[Device], Option<u32>); 8] = [
+    let rows: [Row; 8] = [
         ("a VLAN on it", None, &[(4, None, Some(2))], Some(2)),
         ("a VLAN on its VLAN", None, &[(4, None, Some(2)), (5, None, Some(4))], Some(2)),
         ("a bond of it and another", Some(4), &[(3, Some(4), None), (4, None, None)], Some(4)),

@@ -87,7 +87,7 @@ fn a_link_is_read_and_unknown_attributes_are_stepped_over() {
 fn a_link_has_its_alternative_names() {
     let names = [attribute(53, b"lan-old\0"), attribute(53, b"enp6s0f0np0\0")].concat();
     // The kernel marks the list as nested (`NLA_F_NESTED`).
-    let link = link_bytes(0, 1, &[attribute(3, b"eth0\0"), attribute(52 | 0x8000, &names)]);
+    let link = link_bytes(0, 1, &[attribute(3, b"eth0\0"), attribute(0x34 | 0x8000, &names)]);
     assert_eq!(super::link(&link).expect("a link").altnames, ["lan-old", "enp6s0f0np0"]);
 }
 
