@@ -121,7 +121,7 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
     command.args(AS_NOBODY).arg(&binary);
     command.args(["doctor", "-o", "json", "--pin-dir"]).arg(&node.agent.options.pin_dir);
     let report = Report::of(command)?;
-    for check in ["pins", "lease-deadline", "map-fill", "bound-elsewhere"] {
+    for check in ["pins", "lease-deadline", "map-fill", "bound-elsewhere", "other-pins"] {
         report.assert(check, None, UNKNOWN, &["denied"], &["sudo"]);
     }
     for check in ["program", "veth-peer"] {
