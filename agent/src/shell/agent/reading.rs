@@ -199,10 +199,8 @@ impl Reading {
 
     /// Returns what is known of a file that was not read, and has it read again if nothing else would.
     fn judge(&mut self, error: &RunError) -> Unread {
-        let cause = match error {
-            RunError::ReadConfig { source, .. } => file::cause(source),
-            _ => Cause::File,
-        };
+        let cause =
+            if let RunError::ReadConfig { source, .. } = error { file::cause(source) } else { Cause::File };
         if matches!(cause, Cause::Gone | Cause::System) {
             self.retry = Some(Instant::now() + RETRY);
         }

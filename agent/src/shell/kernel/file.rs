@@ -66,10 +66,9 @@ pub fn cause(error: &io::Error) -> Cause {
     match error.get_ref().and_then(|inner| inner.downcast_ref::<FileError>()) {
         Some(FileError::NotRegular { .. } | FileError::TooLarge) => Cause::File,
         Some(FileError::TooSlow) => Cause::Slow,
-        Some(FileError::TooMany) => Cause::System,
         None if error.kind() == io::ErrorKind::InvalidData => Cause::File,
         None if error.kind() == io::ErrorKind::NotFound => Cause::Gone,
-        None => Cause::System,
+        Some(FileError::TooMany) | None => Cause::System,
     }
 }
 
