@@ -162,8 +162,6 @@ fn seconds(seconds: u64) -> FormattedDuration {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PinDir {
-    /// The nearest directory that exists: the pin directory itself, or one above it.
-    pub at: PathBuf,
     pub exists: bool,
     /// True if it is, or would be, on a bpffs.
     pub on_bpffs: bool,

@@ -39,11 +39,11 @@ fn bpffs(facts: &Facts, found: &PinDir) -> Finding {
         return Finding::red(name, format!("no bpffs is mounted on {BPFFS}"), remedy);
     }
     if !found.on_bpffs {
-        let remedy = format!(
-            "choose a --pin-dir below {BPFFS}, or mount one there: mount -t bpf bpf {}",
-            found.at.display()
+        return Finding::red(
+            name,
+            format!("{dir} is not on a bpffs"),
+            format!("choose a --pin-dir below {BPFFS}"),
         );
-        return Finding::red(name, format!("{dir} is not on a bpffs"), remedy);
     }
     if !found.exists {
         return Finding::green(name, format!("{dir} does not exist yet, and would be on a bpffs"));

@@ -332,8 +332,8 @@ pub(super) fn others(found: &Result<Vec<OtherPins>, SearchError>, view: &NetView
                     Running::None => warn!(
                         %pin_dir,
                         interfaces,
-                        "a program of another pin directory, without an agent, may answer for VIPs here: vipward \
-                         unload --pin-dir"
+                        remedy = format!("vipward unload --pin-dir {pin_dir}"),
+                        "a program of another pin directory, without an agent, may answer for VIPs here"
                     ),
                 }
             }

@@ -104,7 +104,7 @@ fn a_second_agent_is_refused_with_the_pid_of_the_first() -> Result<()> {
     assert_eq!(second.wait(PATIENCE)?.code(), Some(NOT_ALONE));
     let said = second.transcript();
     let expected = format!(
-        "another vipward agent (pid {}) uses {}: stop it, or give this one a directory of its own with --pin-dir",
+        "another vipward agent (pid {}) uses {}: stop it; two agents need",
         node.agent.pid()?,
         node.agent.options.pin_dir.display()
     );

@@ -31,12 +31,11 @@ fn the_pin_directory_is_on_a_bpffs() {
                     it.dir = PathBuf::from("/run/vipward/pins");
                     let dir = it.pin_dir.read_mut();
                     dir.on_bpffs = false;
-                    dir.at = PathBuf::from("/run");
                 },
                 "bpffs",
                 Red,
                 &["/run/vipward/pins is not on a bpffs"],
-                &["--pin-dir", "mount -t bpf bpf /run"],
+                &["--pin-dir below /sys/fs/bpf"],
             ),
         ],
     );

@@ -36,14 +36,8 @@ pub enum PinDirError {
         #[source]
         source: io::Error,
     },
-    #[error(
-        "{dir} is not on a bpffs: choose a --pin-dir below {BPFFS}, or mount one there: mount -t bpf bpf {at}"
-    )]
-    NotBpffs {
-        dir: PathBuf,
-        /// The nearest directory above it that exists.
-        at: PathBuf,
-    },
+    #[error("{dir} is not on a bpffs: choose a --pin-dir below {BPFFS}")]
+    NotBpffs { dir: PathBuf },
     #[error(
         "no bpffs is mounted on {BPFFS} and mounting it failed: run `mount -t bpf bpf {BPFFS}` as root, or choose \
          a --pin-dir on a bpffs that is mounted elsewhere"
@@ -68,7 +62,8 @@ pub enum PinDirError {
     )]
     NotOurs { dir: PathBuf, owner: u32, mode: u32, user: u32 },
     #[error(
-        "another vipward agent{} uses {dir}: stop it, or give this one a directory of its own with --pin-dir",
+        "another vipward agent{} uses {dir}: stop it; two agents need network namespaces and pin directories (--pin-dir) \
+         of their own",
         in_brackets(*pid)
     )]
     InUse {
@@ -91,7 +86,7 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
     let at = nearest_existing(&dir).map_err(inspect)?;
     if !is_bpffs(at).map_err(inspect)? {
         if !dir.starts_with(BPFFS) {
-            return Err(PinDirError::NotBpffs { dir: dir.clone(), at: at.to_owned() });
+            return Err(PinDirError::NotBpffs { dir: dir.clone() });
         }
         if is_of_container(&std::fs::read_to_string(MOUNTS).unwrap_or_default()) {
             return Err(PinDirError::OfContainer);
@@ -119,7 +114,7 @@ pub fn ensure_bpffs(dir: &Path) -> Result<(), PinDirError> {
 pub fn check_bpffs(dir: &Path) -> Result<(), PinDirError> {
     match is_bpffs(dir) {
         Ok(true) => Ok(()),
-        Ok(false) => Err(PinDirError::NotBpffs { dir: dir.to_owned(), at: dir.to_owned() }),
+        Ok(false) => Err(PinDirError::NotBpffs { dir: dir.to_owned() }),
         Err(source) => Err(PinDirError::Inspect { dir: dir.to_owned(), source }),
     }
 }
@@ -180,7 +175,6 @@ pub fn look_at(dir: &Path) -> io::Result<PinDir> {
         owner: metadata.uid(),
         mode: metadata.mode() & 0o7777,
         user: geteuid().as_raw(),
-        at: at.to_owned(),
     })
 }
 
