@@ -19,7 +19,6 @@ use super::{
     service::Service,
     starting::OpenEndpoints,
     timing::now,
-    watching::Watch,
 };
 use crate::{
     cli::PlaneArgs,
@@ -54,7 +53,9 @@ pub(super) struct EventLoop {
     /// The reason that a cluster's agent has to end.
     pub(super) reason: Option<StopReason>,
     pub(super) questions: mpsc::Receiver<Question>,
-    pub(super) watch: Watch,
+    pub(super) lock: PinDirLock,
+    /// The error of the last attempt to pin again, since pins are missing.
+    pub(super) unpinned: Option<String>,
     _endpoints: Endpoints,
 }
 
@@ -148,14 +149,15 @@ impl EventLoop {
             is_stopped: false,
             reason: None,
             questions: endpoints.questions,
-            watch: Watch::start(lock),
+            lock,
+            unpinned: None,
             _endpoints: endpoints.server,
         })
     }
 
     /// Closes everything. Returns the lock, so that no other agent starts before the pins are removed.
     pub(super) fn end(self) -> PinDirLock {
-        self.watch.into_lock()
+        self.lock
     }
 
     /// Ends when the effects of the present input are carried out.

@@ -15,7 +15,7 @@ use super::{
     inputs::Received,
     reading::Read,
     rounds::News,
-    service::Service,
+    service::{Service, Status},
     timing::now,
 };
 use crate::shell::endpoints::Question;
@@ -48,6 +48,15 @@ impl EventLoop {
     pub(super) async fn run(&mut self) -> Result<(), RunError> {
         while !self.is_stopped {
             self.turn().await?;
+        }
+        Ok(())
+    }
+
+    /// Notifies the service manager of what has changed.
+    pub(super) fn notify_service(&mut self) -> Result<(), RunError> {
+        if let (Some(service), Outer::File(reading)) = (&mut self.service, &self.outer) {
+            let status = || Status::of(&self.agent, reading.is_refused());
+            service.on_turn(|| self.agent.has_decided(), status, now()?);
         }
         Ok(())
     }

@@ -5,11 +5,6 @@ use std::{collections::BTreeSet, fmt, net::IpAddr, time::Duration};
 use tracing::{info, warn};
 use vipward_core::{agent::Agent, base::time::Monotonic};
 
-use super::{
-    error::RunError,
-    event_loop::{EventLoop, Outer},
-    timing::now,
-};
 use crate::shell::kernel::systemd::Systemd;
 
 /// The time after which a standalone agent counts as ready, although addresses are still being probed:
@@ -37,7 +32,7 @@ pub(super) struct Service {
 
 /// The state in words.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-struct Status {
+pub(super) struct Status {
     held: usize,
     waiting: usize,
     is_refused: bool,
@@ -85,7 +80,7 @@ impl Service {
         sent.is_ok()
     }
 
-    fn on_turn(
+    pub(super) fn on_turn(
         &mut self,
         has_decided: impl FnOnce() -> bool,
         status: impl FnOnce() -> Status,
@@ -116,7 +111,7 @@ impl Service {
 }
 
 impl Status {
-    fn of(agent: &Agent, is_refused: bool) -> Self {
+    pub(super) fn of(agent: &Agent, is_refused: bool) -> Self {
         let to_hold = agent.config().vips.iter().filter(|vip| vip.mac.is_none()).count();
         let yielded = agent.host().yielded().keys().copied();
         let waiting: BTreeSet<IpAddr> = agent.waiting().iter().map(|it| it.address).chain(yielded).collect();
@@ -129,16 +124,5 @@ impl fmt::Display for Status {
         let Self { held, waiting, is_refused } = self;
         write!(f, "VIPs held: {held}, waiting: {waiting}")?;
         if *is_refused { f.write_str("; the file on disk was refused") } else { Ok(()) }
-    }
-}
-
-impl EventLoop {
-    /// Notifies the service manager of what has changed.
-    pub(super) fn notify_service(&mut self) -> Result<(), RunError> {
-        if let (Some(service), Outer::File(reading)) = (&mut self.service, &self.outer) {
-            let status = || Status::of(&self.agent, reading.is_refused());
-            service.on_turn(|| self.agent.has_decided(), status, now()?);
-        }
-        Ok(())
     }
 }

@@ -17,23 +17,6 @@ use crate::shell::{
     logging::errors::chain,
 };
 
-/// What must outlive a removed pin directory.
-pub(super) struct Watch {
-    lock: PinDirLock,
-    /// The error of the last attempt to pin again, since pins are missing.
-    failure: Option<String>,
-}
-
-impl Watch {
-    pub(super) fn start(lock: PinDirLock) -> Self {
-        Self { lock, failure: None }
-    }
-
-    pub(super) fn into_lock(self) -> PinDirLock {
-        self.lock
-    }
-}
-
 impl EventLoop {
     /// Restores what the kernel does not notify of.
     pub(super) async fn watch(&mut self) -> Result<(), RunError> {
@@ -68,7 +51,7 @@ impl EventLoop {
             Ok(0) => return,
             missing => missing,
         };
-        if self.watch.failure.is_none() {
+        if self.unpinned.is_none() {
             match missing {
                 Ok(pins) => warn!(%dir, pins, "pins were removed; pinning the running maps and links again"),
                 Err(error) => warn!(%dir, error, "the pins cannot be listed"),
@@ -77,20 +60,20 @@ impl EventLoop {
         match self.try_to_pin() {
             Ok(()) => {
                 info!(dir = %self.plane.pin_dir().display(), "everything is pinned again");
-                self.watch.failure = None;
+                self.unpinned = None;
             }
             Err(error) => {
-                if self.watch.failure.as_ref() != Some(&error) {
+                if self.unpinned.as_ref() != Some(&error) {
                     error!(error, "failed to pin again; what answers now ends with this agent; trying again");
                 }
-                self.watch.failure = Some(error);
+                self.unpinned = Some(error);
             }
         }
     }
 
     /// Returns the number of objects that have lost their pins: all of them with the directory.
     fn missing(&self) -> Result<usize, String> {
-        let has_dir = self.watch.lock.is_of(self.plane.pin_dir()).map_err(|error| chain(&error))?;
+        let has_dir = self.lock.is_of(self.plane.pin_dir()).map_err(|error| chain(&error))?;
         let missing = if has_dir { self.plane.unpinned() } else { Ok(self.plane.objects()) };
         missing.map_err(|error| chain(&error))
     }
@@ -98,11 +81,11 @@ impl EventLoop {
     fn try_to_pin(&mut self) -> Result<(), String> {
         let dir = self.plane.pin_dir();
         ensure_bpffs(dir).map_err(|error| chain(&error))?;
-        if !self.watch.lock.is_of(dir).map_err(|error| chain(&error))? {
+        if !self.lock.is_of(dir).map_err(|error| chain(&error))? {
             if self.plane.has_pins().map_err(|error| chain(&error))? {
                 return Err(anothers(dir));
             }
-            self.watch.lock = PinDirLock::acquire(dir).map_err(|error| chain(&error))?;
+            self.lock = PinDirLock::acquire(dir).map_err(|error| chain(&error))?;
         }
         self.plane.pin_again().map_err(|error| chain(&error))
     }

@@ -18,8 +18,7 @@ use rtnetlink::packet_route::link::{LinkAttribute, LinkExtentMask, LinkMessage};
 use rtnetlink::packet_route::neighbour::{NeighbourAttribute, NeighbourFlags, NeighbourMessage};
 use rtnetlink::packet_route::route::{RouteHeader, RouteMessage, RouteType};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
-use rtnetlink::sys::{Socket, SocketAddr, protocols::NETLINK_ROUTE};
-use tokio::io::Interest;
+use rtnetlink::sys::Socket;
 use tokio::io::unix::AsyncFd;
 use tokio::time::{Instant, timeout_at};
 
@@ -29,7 +28,7 @@ use vipward_core::{
     segment::proving::MOST_ASKED,
 };
 
-use self::{dump::dump, removals::Removals};
+use self::{dump::dump, removals::Removals, subscribing::subscribe};
 use super::ethtool;
 
 mod dump;
@@ -37,6 +36,7 @@ mod exchange;
 mod mark;
 mod messages;
 mod removals;
+mod subscribing;
 mod traffic_control;
 
 #[cfg(test)]
@@ -191,17 +191,6 @@ impl Netlink {
             }
         }
     }
-}
-
-/// Returns a socket that receives the notifications of these groups.
-fn subscribe(groups: u32) -> io::Result<AsyncFd<Socket>> {
-    let mut socket = Socket::new(NETLINK_ROUTE)?;
-    socket.set_non_blocking(true)?;
-    socket.bind(&SocketAddr::new(0, groups))?;
-    // SAFETY: a Socket owns its descriptor, returns the same one always, and closes it when it is
-    // dropped.
-    let registered = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) };
-    registered.map_err(io::Error::from)
 }
 
 /// Returns the addresses of this network namespace, without link-local ones of IPv6: such an address

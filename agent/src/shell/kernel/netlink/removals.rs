@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, io};
 use rtnetlink::sys::Socket;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
-use super::{Direction, messages, subscribe, tcx_programs};
+use super::{Direction, messages, subscribing::subscribe, tcx_programs};
 
 /// `RTMGRP_TC` of <linux/rtnetlink.h>.
 const RTMGRP_TC: u32 = 8;
