@@ -40,7 +40,7 @@ use vipward::{
             bpf::{self, Pins},
             groups, liveness,
             netlink::Netlink,
-            other_pins,
+            other_pins::{self, Search},
             preflight::{PinDirError, PinDirLock, PreflightError, check_bpffs},
             segment,
             status::StatusError,
@@ -105,7 +105,9 @@ fn main() -> ExitCode {
         Command::Explain(args) => {
             return ended(runtime().and_then(|runtime| runtime.block_on(explain_subject(&args))));
         }
-        Command::Unload(args) => runtime().and_then(|runtime| runtime.block_on(unload(&args))),
+        Command::Unload(args) => {
+            return ended(runtime().and_then(|runtime| runtime.block_on(unload(&args))));
+        }
         Command::Uninstall(args) => runtime().and_then(|runtime| runtime.block_on(uninstall(&args))),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut CalledAs::Vipward.command(), "vipward", &mut io::stdout());
@@ -130,13 +132,16 @@ fn abort_on_panic() {
 fn ended(result: anyhow::Result<ExitCode>) -> ExitCode {
     match result {
         Ok(code) => code,
-        Err(error) => {
-            for line in format!("error: {}", chain(error.as_ref())).lines() {
-                eprintln!("{}", Legible(line));
-            }
-            ExitCode::from(exit_code(&error))
-        }
+        Err(error) => ExitCode::from(report(&error)),
     }
+}
+
+/// Prints an error with its causes. Returns its exit code.
+fn report(error: &anyhow::Error) -> u8 {
+    for line in format!("error: {}", chain(error.as_ref())).lines() {
+        eprintln!("{}", Legible(line));
+    }
+    exit_code(error)
 }
 
 /// Returns the command, and the name under which it was called. Returns an exit code if kubectl only
@@ -506,22 +511,23 @@ fn show(text: &str) -> anyhow::Result<()> {
 
 /// Removes the leftovers of an agent: links, maps and bound addresses. A running
 /// agent must be stopped first: it would keep its open objects without pins.
-async fn unload(args: &UnloadArgs) -> anyhow::Result<()> {
+async fn unload(args: &UnloadArgs) -> anyhow::Result<ExitCode> {
     if !args.all {
-        return unload_from(&args.pins.pin_dir).await;
+        return unload_from(&args.pins.pin_dir).await.map(|()| ExitCode::SUCCESS);
     }
-    let (mut refused, dirs) = (None, other_pins::all()?);
-    if dirs.is_empty() {
+    let Search { found: dirs, error } = other_pins::all();
+    if dirs.is_empty() && error.is_none() {
         println!("no bpffs in sight has pins of Vipward");
     }
+    // The directories after one in use are unloaded, too. The first error has the exit code.
+    let mut code = error.map(|error| report(&error.into()));
     for dir in dirs {
-        // The directories after one in use are unloaded, too.
         if let Err(error) = unload_from(&dir).await {
-            eprintln!("error: {error:#}");
-            refused = Some(error);
+            let its = report(&error);
+            code.get_or_insert(its);
         }
     }
-    refused.map_or(Ok(()), Err)
+    Ok(code.map_or(ExitCode::SUCCESS, ExitCode::from))
 }
 
 async fn unload_from(pin_dir: &Path) -> anyhow::Result<()> {
@@ -532,7 +538,8 @@ async fn unload_from(pin_dir: &Path) -> anyhow::Result<()> {
         // The addresses go first: the kernel must not answer for them after the program has gone.
         let view = Netlink::connect()?.observe().await?;
         // The mark of an address names no agent: those of another one that runs here stay.
-        let others = other_pins::running(pin_dir, &view)?;
+        // One that may not be read counts as none: this directory is to be unloaded.
+        let others = other_pins::running(pin_dir, &view).found;
         let is_alone = others.iter().all(|other| other.agent == doctor::Agent::None);
         if is_alone {
             for (interface, vip) in bind::observe_binds(&view).await? {

@@ -92,7 +92,7 @@ const ROWS: &[Row] = &[
     (On::OtherHost, "explain VIP", FAILED, "No step could be inspected"),
     (On::OtherHost, "who-has VIP", FAILED, "in the subnet of no up Ethernet interface"),
     (On::OtherHost, "who-has VIP -i lo", FAILED, "no Ethernet interface"),
-    (On::OtherHost, "unload", DONE, "nothing is pinned"),
+    (On::OtherHost, "unload", DONE, "nothing of Vipward's is pinned under"),
     (On::NoCluster, "status --cluster", CONFIGURATION, "found no kubeconfig"),
     (On::NoCluster, "pools", CONFIGURATION, "found no kubeconfig"),
     (On::NoCluster, "move VIP --to n", CONFIGURATION, "found no kubeconfig"),

@@ -13,7 +13,7 @@ use crate::segment::{Kind, Segment};
 
 /// A slow virtual machine, and yet well below the 30 s after which the agent reads everything back.
 const SOON: Duration = Duration::from_secs(5);
-const REMOVED: &str = "another program has removed Vipward's from the interface; it is attached again";
+const REMOVED: &str = "another program has removed Vipward's from the interface; attaching it again";
 
 #[test]
 #[ignore = "runs in a virtual machine: `cargo xtask vm`"]

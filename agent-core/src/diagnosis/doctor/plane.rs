@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     diagnosis::{
-        fact::Fact,
+        fact::{Cause, Fact, Unread},
         finding::Finding,
         pinned::{Contents, Plane},
     },
@@ -146,41 +146,51 @@ fn other_pins(facts: &Facts) -> Finding {
                 format!("other agents run on interfaces here: {}", all.collect::<Vec<_>>().join("; "));
             return Finding::yellow(NAME, found, "stop one of two agents that share an interface");
         }
-        match unpinned(facts, view) {
+        known(NAME, unpinned(facts, view), |unpinned| match unpinned {
             Some((program, interface)) => Finding::yellow(
                 NAME,
                 format!("program {program} on {interface} is Vipward's, and its pins are not in sight"),
                 "its pin directory was removed, or is on a bpffs of another mount namespace: see the agent's log",
             ),
             None => Finding::green(NAME, "no other pin directory has a program here"),
-        }
+        })
     })
 }
 
 /// Returns a program with Vipward's name that no pin in this directory is for, and its interface.
-fn unpinned(facts: &Facts, view: &NetView) -> Option<(u32, String)> {
-    let links = match &facts.plane {
-        Fact::Read(plane) => plane.iter().flat_map(|plane| &plane.links),
-        Fact::Unread(_) => return None,
-    };
-    let mut own = BTreeSet::new();
-    for link in links {
-        match &link.ids {
-            Fact::Read(ids) => own.insert(ids.program),
-            Fact::Unread(_) => return None,
-        };
-    }
-    facts.nics.iter().find_map(|(ifindex, nic)| {
-        let xdp = nic.xdp_names.iter().map(|(id, name)| (*id, Some(name)));
-        let tc = match &nic.tc {
-            Fact::Read(tc) => tc.as_slice(),
-            Fact::Unread(_) => &[],
-        };
-        let mut all = xdp.chain(tc.iter().map(|program| (program.id, program.name.as_ref())));
-        let is_vipwards = |(id, name): &(u32, Option<&String>)| {
-            name.is_some_and(|name| name.starts_with("vipward")) && !own.contains(id)
-        };
-        all.find(is_vipwards).map(|(id, _)| (id, view.name_of(*ifindex)))
+fn unpinned(facts: &Facts, view: &NetView) -> Fact<Option<(u32, String)>> {
+    facts.plane.as_ref().and_then(|plane| {
+        let (mut own, mut unread) = (BTreeSet::new(), None);
+        for link in plane.iter().flat_map(|plane| &plane.links) {
+            match &link.ids {
+                Fact::Read(ids) => own.extend([ids.program]),
+                Fact::Unread(why) => return Fact::Unread(why.clone()),
+            }
+        }
+        for (ifindex, nic) in &facts.nics {
+            let interface = view.name_of(*ifindex);
+            let xdp = view.interfaces.get(ifindex).into_iter().flat_map(|it| &it.xdp_programs);
+            let xdp = xdp.map(|id| (*id, nic.xdp_names.get(id)));
+            let tc = match &nic.tc {
+                Fact::Read(tc) => tc.as_slice(),
+                Fact::Unread(why) => {
+                    unread.get_or_insert_with(|| why.of(format_args!("traffic control on {interface}")));
+                    &[]
+                }
+            };
+            let all = xdp.chain(tc.iter().map(|program| (program.id, program.name.as_ref())));
+            for (id, name) in all.filter(|(id, _)| !own.contains(id)) {
+                match name {
+                    Some(name) if name.starts_with("vipward") => return Fact::Read(Some((id, interface))),
+                    Some(_) => {}
+                    None => {
+                        let reason = format!("the name of program {id} on {interface} was denied");
+                        unread.get_or_insert(Unread { reason, cause: Cause::Denied });
+                    }
+                }
+            }
+        }
+        unread.map_or(Fact::Read(None), Fact::Unread)
     })
 }
 

@@ -7,7 +7,7 @@ mod events;
 mod liveness;
 mod proxy;
 
-use std::{collections::BTreeSet, future::pending, path::PathBuf, time::Duration};
+use std::{collections::BTreeSet, future::pending, time::Duration};
 
 use tokio::{
     sync::mpsc,
@@ -53,7 +53,6 @@ pub(super) struct Cluster {
     pub(super) proxy: ProxyProber,
     pub(super) move_metrics: MoveMetrics,
     pub(super) pod: Option<String>,
-    pub(super) pin_dir: PathBuf,
     /// Task that finds out why the agent is to end.
     pub(super) why: Option<JoinHandle<Result<StopReason, ConnectError>>>,
     /// True if the reason to end is known.

@@ -103,7 +103,7 @@ impl Opened {
         endpoints.server.begin(&options.pin_dir)?;
         let inputs = Inputs::open(&mut plane, args.log_claims)?;
         let view = inputs.netlink.observe().await?;
-        lines::others(&other_pins::running(&options.pin_dir, &view), &view);
+        lines::others(&other_pins::running(&options.pin_dir, &view).certain(), &view);
         let network =
             Network { view, attachments: plane.attachments().clone(), name_servers: name_servers() };
         Ok(Self { plane, inputs, network, is_fresh: opening == Opening::Fresh, lock })
@@ -151,6 +151,11 @@ impl EventLoop {
             watch: Watch::start(lock),
             _endpoints: endpoints.server,
         })
+    }
+
+    /// Closes everything. Returns the lock, so that no other agent starts before the pins are removed.
+    pub(super) fn end(self) -> PinDirLock {
+        self.watch.into_lock()
     }
 
     /// Ends when the effects of the present input are carried out.

@@ -51,20 +51,18 @@ pub async fn agent(args: KubernetesArgs) -> Result<(), RunError> {
     let lock = check_host(&args.plane.pins)?;
     let pod = args.pod_address.and_then(|pod| pod.0);
     let endpoints = OpenEndpoints::open(Mode::Kubernetes, &args.pages, pod).await?;
-    let mut event_loop = Box::pin(start(&args, (loader, lock), settings, endpoints)).await?;
+    let mut event_loop = Box::pin(start(&args, loader, lock, settings, endpoints)).await?;
     Box::pin(event_loop.run()).await?;
     let reason = event_loop.reason;
-    let pin_dir = event_loop.outer.cluster().map(|cluster| cluster.pin_dir.clone());
-    drop(event_loop);
-    match (reason, pin_dir) {
-        (Some(StopReason::Uninstall), Some(pin_dir)) => {
-            let _lock = PinDirLock::acquire(&pin_dir)?;
-            for removed in bpf::unload(&pin_dir)? {
+    let _lock = event_loop.end();
+    match reason {
+        Some(StopReason::Uninstall) => {
+            for removed in bpf::unload(&args.plane.pins.pin_dir)? {
                 info!(removed, "a pinned object is removed");
             }
             info!("Vipward is being removed: every VIP is withdrawn, and nothing is pinned any more");
         }
-        (Some(StopReason::Leave), _) => info!("the node goes away; other nodes have its VIPs"),
+        Some(StopReason::Leave) => info!("the node goes away; other nodes have its VIPs"),
         _ => info!("agent ends; the pinned program answers on, under its policy"),
     }
     Ok(())
@@ -101,7 +99,8 @@ fn ownership_settings(args: &KubernetesArgs, node: &str) -> Result<Settings, Run
 
 async fn start(
     args: &KubernetesArgs,
-    (loader, lock): (Loader, PinDirLock),
+    loader: Loader,
+    lock: PinDirLock,
     settings: Settings,
     endpoints: OpenEndpoints,
 ) -> Result<EventLoop, RunError> {
@@ -169,7 +168,6 @@ async fn start(
         proxy: ProxyProber::new(health),
         move_metrics,
         pod: args.pod_name.clone(),
-        pin_dir: args.plane.pins.pin_dir.clone(),
         why: None,
         is_ending: false,
         is_overloaded: false,

@@ -1,6 +1,6 @@
 //! Log lines: the text of the agent's reports, and the limits of their number.
 
-use std::{collections::BTreeSet, io, net::IpAddr, path::Path};
+use std::{collections::BTreeSet, net::IpAddr, path::Path};
 
 use tracing::{debug, error, info, warn};
 use vipward_common::{
@@ -33,8 +33,14 @@ use vipward_core::{
 use super::timing::millis;
 use crate::shell::{
     endpoints::metrics::Metrics,
-    kernel::bpf::{self, Opening},
-    logging::lines::{Lines, Trouble},
+    kernel::{
+        bpf::{self, Opening},
+        other_pins::SearchError,
+    },
+    logging::{
+        errors::chain,
+        lines::{Lines, Trouble},
+    },
 };
 
 /// Most VIPs or entries with one log line each. A larger number gets one line.
@@ -45,7 +51,7 @@ const MOST_ENTRIES: u32 = 16;
 const MOST_GAINS: u32 = 8;
 
 const UNREAD: &str = "failed to read the kernel's state back; trying again";
-const REMOVED: &str = "another program has removed Vipward's from the interface; it is attached again";
+const REMOVED: &str = "another program has removed Vipward's from the interface; attaching it again";
 const NO_HOLDER: &str = "no node can hold the VIP";
 const ANOTHER: &str = "another MAC claims the VIP";
 const DOUBLED: &str = "doubled: a peer answers for a VIP that this node holds, so both answer";
@@ -309,9 +315,9 @@ pub(super) fn opening(opening: &Opening, pin_dir: &Path) {
 }
 
 /// Logs the programs of other pin directories.
-pub(super) fn others(found: &io::Result<Vec<OtherPins>>, view: &NetView) {
+pub(super) fn others(found: &Result<Vec<OtherPins>, SearchError>, view: &NetView) {
     match found {
-        Err(error) => debug!(%error, "other pin directories cannot be searched for"),
+        Err(error) => debug!(error = chain(error), "other pin directories cannot be searched for"),
         Ok(others) => {
             for OtherPins { dir, agent, programs } in others {
                 let interfaces: Vec<_> = programs.iter().map(|(ifindex, _)| view.name_of(*ifindex)).collect();

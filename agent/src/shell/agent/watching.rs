@@ -1,15 +1,18 @@
 //! Watches what other programs can take from this host: pins, links, and memberships in groups.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, path::Path};
 
 use tracing::{error, info, warn};
-use vipward_core::agent::{Changed, Input};
+use vipward_core::{
+    agent::{Changed, Input, Line},
+    diagnosis::doctor::Agent,
+};
 
-use super::{error::RunError, event_loop::EventLoop};
+use super::{error::RunError, event_loop::EventLoop, timing::now};
 use crate::shell::{
     kernel::{
         groups,
-        preflight::{PinDirLock, ensure_bpffs},
+        preflight::{PinDirError, PinDirLock, ensure_bpffs, user_of},
     },
     logging::errors::chain,
 };
@@ -25,6 +28,10 @@ impl Watch {
     pub(super) fn start(lock: PinDirLock) -> Self {
         Self { lock, failure: None }
     }
+
+    pub(super) fn into_lock(self) -> PinDirLock {
+        self.lock
+    }
 }
 
 impl EventLoop {
@@ -32,7 +39,14 @@ impl EventLoop {
     pub(super) async fn watch(&mut self) -> Result<(), RunError> {
         self.pin_again();
         let may_have_left = self.left().await;
-        if !may_have_left.is_empty() || self.plane.has_detached_link()? {
+        let has_detached_link = match self.plane.has_detached_link() {
+            Ok(has) => has,
+            Err(error) => {
+                self.log.line(&Line::Unread(chain(&error)), &self.agent, &self.metrics, now()?);
+                false
+            }
+        };
+        if !may_have_left.is_empty() || has_detached_link {
             self.step(Input::Changed(Changed { may_have_left, ..Changed::default() })).await?;
         }
         Ok(())
@@ -47,13 +61,12 @@ impl EventLoop {
         groups::observe().await.map(|joined| self.agent.left(&joined)).unwrap_or_default()
     }
 
-    /// Pins the running maps and links again, if their pins or the bpffs are gone.
+    /// Pins the running maps and links again, if their pins, the directory or the bpffs are gone.
     fn pin_again(&mut self) {
         let dir = self.plane.pin_dir().display();
-        let missing = match self.plane.unpinned() {
+        let missing = match self.missing() {
             Ok(0) => return,
-            Ok(missing) => Ok(missing),
-            Err(error) => Err(chain(&error)),
+            missing => missing,
         };
         if self.watch.failure.is_none() {
             match missing {
@@ -75,9 +88,34 @@ impl EventLoop {
         }
     }
 
+    /// Returns the number of objects that have lost their pins: all of them with the directory.
+    fn missing(&self) -> Result<usize, String> {
+        let has_dir = self.watch.lock.is_of(self.plane.pin_dir()).map_err(|error| chain(&error))?;
+        let missing = if has_dir { self.plane.unpinned() } else { Ok(self.plane.objects()) };
+        missing.map_err(|error| chain(&error))
+    }
+
     fn try_to_pin(&mut self) -> Result<(), String> {
         let dir = self.plane.pin_dir();
-        ensure_bpffs(dir).and_then(|()| self.watch.lock.follow(dir)).map_err(|error| chain(&error))?;
+        ensure_bpffs(dir).map_err(|error| chain(&error))?;
+        if !self.watch.lock.is_of(dir).map_err(|error| chain(&error))? {
+            if self.plane.has_pins().map_err(|error| chain(&error))? {
+                return Err(anothers(dir));
+            }
+            self.watch.lock = PinDirLock::acquire(dir).map_err(|error| chain(&error))?;
+        }
         self.plane.pin_again().map_err(|error| chain(&error))
+    }
+}
+
+/// Returns the error of a new directory in which another agent has pinned its own.
+fn anothers(dir: &Path) -> String {
+    match user_of(dir) {
+        Ok(Agent::Runs(pid)) => chain(&PinDirError::InUse { dir: dir.to_owned(), pid }),
+        Ok(Agent::None) => {
+            let dir = dir.display();
+            format!("another agent, which has ended, left its pins in {dir}: vipward unload --pin-dir {dir}")
+        }
+        Err(error) => chain(&error),
     }
 }

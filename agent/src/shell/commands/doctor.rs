@@ -61,7 +61,7 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
         pin_dir: fact(preflight::look_at(dir)),
         wire: agent.clone().and_then(endpoints::wire),
         file: agent.clone().and_then(endpoints::file),
-        others: network.as_ref().and_then(|view| fact(other_pins::running(dir, view))),
+        others: network.as_ref().and_then(|view| fact(other_pins::running(dir, view).certain())),
         plane,
         heartbeat,
         offenders: offenders(&pins),

@@ -6,7 +6,6 @@ use anyhow::Result;
 use tempfile::TempDir;
 use vipward_tests::{
     agent::{Agent, Attachment, Bpffs, HOLDS_ONE, Node, Scene},
-    kit::output_of,
     lan::Host,
 };
 
@@ -121,7 +120,7 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
     command.args(AS_NOBODY).arg(&binary);
     command.args(["doctor", "-o", "json", "--pin-dir"]).arg(&node.agent.options.pin_dir);
     let report = Report::of(command)?;
-    for check in ["pins", "lease-deadline", "map-fill", "bound-elsewhere"] {
+    for check in ["pins", "lease-deadline", "map-fill", "bound-elsewhere", "other-pins"] {
         report.assert(check, None, UNKNOWN, &["denied"], &["sudo"]);
     }
     for check in ["program", "veth-peer"] {
@@ -138,7 +137,7 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
     // What needs root is one line, and no remedy is repeated.
     let mut command = node.host.command("setpriv");
     command.args(AS_NOBODY).arg(&binary).args(["doctor", "--pin-dir"]).arg(&node.agent.options.pin_dir);
-    let text = output_of(command)?;
+    let text = String::from_utf8_lossy(&command.output()?.stdout).into_owned();
     let line = text.lines().find(|line| line.contains(" checks need root (sudo vipward doctor): "));
     assert!(line.is_some_and(|line| line.contains("pins") && line.contains("lease-deadline")), "{text}");
     assert_eq!(text.matches("sudo").count(), 1, "{text}");

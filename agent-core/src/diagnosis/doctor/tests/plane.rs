@@ -425,7 +425,10 @@ fn programs_of_other_pin_directories_are_named() {
             ),
             (
                 "a program of Vipward's without pins",
-                |it| it.nic_mut().xdp_names = BTreeMap::from([(50, "vipward_ports".to_owned())]),
+                |it| {
+                    it.interface(2).xdp_programs.push(50);
+                    it.nic_mut().xdp_names = BTreeMap::from([(50, "vipward_ports".to_owned())]);
+                },
                 NAME,
                 Yellow,
                 &["program 50 on eth0 is Vipward's, and its pins are not in sight"],
@@ -440,6 +443,41 @@ fn programs_of_other_pin_directories_are_named() {
                 &[],
             ),
             ("unread", |it| it.others = Fact::failed("no answer"), NAME, Unknown, &[], &[]),
+            (
+                "pins are unread",
+                |it| it.plane = Fact::failed("no answer"),
+                NAME,
+                Unknown,
+                &["no answer"],
+                &[],
+            ),
+            (
+                "traffic control is unread",
+                |it| it.nic_mut().tc = Fact::failed("no answer"),
+                NAME,
+                Unknown,
+                &["traffic control on eth0: no answer"],
+                &[],
+            ),
+            (
+                "a program without a name",
+                |it| it.interface(2).xdp_programs.push(50),
+                NAME,
+                Unknown,
+                &["the name of program 50 on eth0"],
+                &["sudo"],
+            ),
+            (
+                "a program of Vipward's, though another has no name",
+                |it| {
+                    it.interface(2).xdp_programs.extend([49, 50]);
+                    it.nic_mut().xdp_names = BTreeMap::from([(50, "vipward".to_owned())]);
+                },
+                NAME,
+                Yellow,
+                &["program 50 on eth0"],
+                &[],
+            ),
         ],
     );
 }

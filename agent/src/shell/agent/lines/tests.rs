@@ -141,7 +141,7 @@ fn a_line_names_its_subject_what_happened_and_what_follows() {
                 own: OwnProgram { mode: Hook::Tc, id: 6, on_ports: false },
                 instead: Vec::new(),
             },
-            "WARN another program has removed Vipward's from the interface; it is attached again \
+            "WARN another program has removed Vipward's from the interface; attaching it again \
              interface=\"eth0\" mode=tc program=6 instead=\"none\""
                 .to_owned(),
         ),

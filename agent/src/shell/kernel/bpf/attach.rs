@@ -215,6 +215,27 @@ impl LinkPin {
         pins::remove(&self.path).map(|_| ())
     }
 
+    /// Returns true if the pinned program has a name of Vipward's. For a link, that needs `CAP_SYS_ADMIN`.
+    pub(super) fn is_vipwards(&self) -> Result<bool, BpfError> {
+        let id = self.ids()?.program;
+        let named =
+            |program: &ProgramInfo| program.name_as_str().is_some_and(|name| name.starts_with(programs::XDP));
+        if self.kind == Pinned::Filter {
+            return ProgramInfo::from_pin(&self.path).map(|it| named(&it)).map_err(refused(programs::TC));
+        }
+        for program in loaded_programs() {
+            match program {
+                Ok(program) if program.id() == id => return Ok(named(&program)),
+                Err(error) if os_error(&error) == Some(libc::EPERM) => {
+                    return Err(refused(programs::XDP)(error));
+                }
+                // Another program may have ended meanwhile.
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(false)
+    }
+
     pub fn ids(&self) -> Result<LinkIds, BpfError> {
         match self.kind {
             Pinned::Link => {

@@ -50,6 +50,16 @@ impl DataPlane {
         Ok(self.held.unpinned(&self.pins)?.len())
     }
 
+    /// Returns the number of objects that are to be pinned.
+    pub fn objects(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Returns true if a pin in the directory has the name of one of these objects.
+    pub fn has_pins(&self) -> Result<bool, BpfError> {
+        Ok(self.unpinned()? < self.held.len())
+    }
+
     /// Pins again what has lost its pin. The maps and links stay the same.
     pub fn pin_again(&self) -> Result<(), BpfError> {
         self.held.unpinned(&self.pins)?.iter().try_for_each(|path| self.held.pin(path))

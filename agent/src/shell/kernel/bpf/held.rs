@@ -8,10 +8,12 @@ use std::{
 };
 
 use vipward_common::maps as names;
+use vipward_core::host::layout::Description;
 
 use super::{
+    description::Records,
     error::BpfError,
-    pins::{LinkPin, Pinned, Pins},
+    pins::{LinkPin, Pinned, Pins, Set},
     sys,
 };
 
@@ -19,11 +21,24 @@ use super::{
 pub(super) struct Held(BTreeMap<PathBuf, OwnedFd>);
 
 impl Held {
-    /// Opens everything that is pinned.
+    /// Opens Vipward's pins, also of maps that only another version knows.
     pub(super) fn all(pins: &Pins) -> Result<Self, BpfError> {
+        let unknown = match Records::open(pins, Set::InForce)? {
+            Some(records) => records.read()?.unknown(),
+            None => Description::default(),
+        };
+        let maps: BTreeSet<PathBuf> = names::all()
+            .map(|name| pins.map(name))
+            .chain(unknown.maps().map(|name| pins.map(name)))
+            .collect();
+        let is_vipwards = |path: &PathBuf| maps.contains(path) || LinkPin::of(path.clone()).is_some();
         let mut held = Self::default();
-        pins.files()?.into_iter().try_for_each(|path| held.add(path))?;
+        pins.files()?.into_iter().filter(is_vipwards).try_for_each(|path| held.add(path))?;
         Ok(held)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
     }
 
     pub(super) fn add(&mut self, path: PathBuf) -> Result<(), BpfError> {

@@ -88,10 +88,22 @@ impl Pins {
         MapData::from_pin(self.map(name)).and_then(Map::from_map_data).map_err(failed("open", name))
     }
 
-    /// Returns true if these are pins of Vipward. The directory may have been made for others.
+    /// Returns true if these are pins of Vipward, be they few: some may have been removed. The directory
+    /// may have been made for others.
     pub fn are_vipwards(&self) -> Result<bool, BpfError> {
-        let is_whole = exists(&self.map(names::LAYOUT))? || exists(&self.path(Set::New, names::LAYOUT))?;
-        Ok(is_whole || exists(&self.map(names::VIPS_V4))? && exists(&self.map(names::LEASE_DEADLINE))?)
+        for set in [Set::InForce, Set::New] {
+            let has = |name| exists(&self.path(set, name));
+            let is_known = has(names::VIPS_V4)? && (has(names::LEASE_DEADLINE)? || has(names::OWN_MACS)?);
+            if is_known || has(names::LAYOUT)? {
+                return Ok(true);
+            }
+        }
+        for link in self.links()? {
+            if link.is_vipwards()? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns true if every map, and an attachment to each of these interfaces, is pinned.
@@ -111,13 +123,22 @@ impl Pins {
         Ok(true)
     }
 
+    /// Returns the pins in the directory, also those of others. Directories are left out.
     pub(super) fn files(&self) -> Result<Vec<PathBuf>, BpfError> {
         let failed = |source| BpfError::PinFile { operation: "list", path: self.dir.clone(), source };
-        match fs::read_dir(&self.dir) {
-            Ok(entries) => entries.map(|entry| Ok(entry.map_err(failed)?.path())).collect(),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(error) => Err(failed(error)),
+        let entries = match fs::read_dir(&self.dir) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(failed(error)),
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let entry = entry.map_err(failed)?;
+            if !entry.file_type().map_err(failed)?.is_dir() {
+                files.push(entry.path());
+            }
         }
+        Ok(files)
     }
 
     pub fn links(&self) -> Result<Vec<LinkPin>, BpfError> {

@@ -4,6 +4,8 @@ use std::fs::{DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -20,6 +22,9 @@ mod tests;
 
 /// The usual mount point of a bpffs.
 const BPFFS: &str = "/sys/fs/bpf";
+/// Attempts to take a lock that no visible process holds, and the pause between two.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_millis(10);
 const LOCKS: &str = "/proc/locks";
 const MOUNTS: &str = "/proc/thread-self/mountinfo";
 
@@ -182,7 +187,7 @@ pub fn look_at(dir: &Path) -> io::Result<PinDir> {
 /// Returns the agent that uses the directory.
 ///
 /// `/proc/locks` does not list a lock of another pid namespace. So this function takes the lock
-/// too, shared, and drops it at once. An agent that starts at that instant would be refused.
+/// too, shared, and drops it at once. `PinDirLock::acquire` waits for that.
 pub fn user_of(dir: &Path) -> io::Result<Agent> {
     let metadata = match std::fs::metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Agent::None),
@@ -192,7 +197,11 @@ pub fn user_of(dir: &Path) -> io::Result<Agent> {
     if let Some(pid) = flock_holder(&locks, metadata.dev(), metadata.ino()) {
         return Ok(Agent::Runs(Some(pid)));
     }
-    match Flock::lock(File::open(dir)?, FlockArg::LockSharedNonblock) {
+    let file = match File::open(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Agent::None),
+        file => file?,
+    };
+    match Flock::lock(file, FlockArg::LockSharedNonblock) {
         Ok(_lock) => Ok(Agent::None),
         Err((_, Errno::EWOULDBLOCK)) => Ok(Agent::Runs(None)),
         Err((_, errno)) => Err(errno.into()),
@@ -208,47 +217,53 @@ pub struct PinDirLock {
 }
 
 impl PinDirLock {
-    /// Takes the lock. Fails at once if another process has it.
+    /// Takes the lock. Fails at once if another agent is seen to have it, and soon if a process has it
+    /// that is not seen: that may be `user_of`.
     pub fn acquire(dir: &Path) -> Result<Self, PinDirError> {
         let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
-        let file = File::open(dir).map_err(inspect)?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(locked) => Ok(Self { locked }),
-            Err((file, Errno::EWOULDBLOCK)) => {
-                let metadata = file.metadata().map_err(inspect)?;
-                // A hardened /proc hides the process. The error is useful without it.
-                let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
-                let pid = flock_holder(&locks, metadata.dev(), metadata.ino());
-                Err(PinDirError::InUse { dir: dir.to_owned(), pid })
+        let mut file = File::open(dir).map_err(inspect)?;
+        let metadata = file.metadata().map_err(inspect)?;
+        let mut attempts = 0;
+        loop {
+            file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(locked) => return Ok(Self { locked }),
+                Err((file, Errno::EWOULDBLOCK)) => file,
+                Err((_, source)) => return Err(PinDirError::Lock { dir: dir.to_owned(), source }),
+            };
+            // A hardened /proc hides the process. The error is useful without it.
+            let locks = std::fs::read_to_string(LOCKS).unwrap_or_default();
+            let pid = flock_holder(&locks, metadata.dev(), metadata.ino());
+            attempts += 1;
+            if pid.is_some() || attempts == ATTEMPTS {
+                return Err(PinDirError::InUse { dir: dir.to_owned(), pid });
             }
-            Err((_, source)) => Err(PinDirError::Lock { dir: dir.to_owned(), source }),
+            thread::sleep(PAUSE);
         }
     }
-}
 
-impl PinDirLock {
-    /// Takes the lock of the directory that has this path now, if it is another one: it was removed, or
-    /// its bpffs was unmounted.
-    pub fn follow(&mut self, dir: &Path) -> Result<(), PinDirError> {
+    /// Returns true if the directory that has this path now is the locked one. It may have been removed,
+    /// or its bpffs unmounted.
+    pub fn is_of(&self, dir: &Path) -> Result<bool, PinDirError> {
         let inspect = |source| PinDirError::Inspect { dir: dir.to_owned(), source };
-        let (ours, there) =
-            (self.locked.metadata().map_err(inspect)?, std::fs::metadata(dir).map_err(inspect)?);
-        if (ours.dev(), ours.ino()) != (there.dev(), there.ino()) {
-            *self = Self::acquire(dir)?;
+        let locked = self.locked.metadata().map_err(inspect)?;
+        match std::fs::metadata(dir) {
+            Ok(there) => Ok((locked.dev(), locked.ino()) == (there.dev(), there.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(inspect(error)),
         }
-        Ok(())
     }
 }
 
-/// Returns the process that holds a flock on an inode, by a line of `/proc/locks` (`1: FLOCK
+/// Returns the process that holds an exclusive flock on an inode, by a line of `/proc/locks` (`1: FLOCK
 /// ADVISORY  WRITE 4711 00:28:60033 0 EOF`; a waiting process has `->` as the second word).
 fn flock_holder(locks: &str, device: u64, inode: u64) -> Option<u32> {
     let file = format!("{:02x}:{:02x}:{inode}", major(device), minor(device));
     locks.lines().find_map(|line| {
         let mut fields = line.split_ascii_whitespace().skip(1);
         let is_flock = fields.next()? == "FLOCK";
-        let pid = fields.nth(2)?;
-        if is_flock && fields.next()? == file { pid.parse().ok() } else { None }
+        let is_exclusive = fields.nth(1)? == "WRITE";
+        let pid = fields.next()?;
+        if is_flock && is_exclusive && fields.next()? == file { pid.parse().ok() } else { None }
     })
 }
 

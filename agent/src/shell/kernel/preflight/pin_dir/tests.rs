@@ -1,5 +1,6 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::id;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use caps::{CapSet, Capability};
 use nix::mount::{MntFlags, umount2};
@@ -109,6 +110,35 @@ fn one_agent_at_a_time_uses_a_pin_directory_and_the_error_of_another_names_it() 
 }
 
 #[test]
+fn a_look_for_the_user_of_a_directory_refuses_no_agent() {
+    let temp = TempDir::new();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::Relaxed) {
+                user_of(&temp.0).expect("read");
+            }
+        });
+        let refused = (0..500).find_map(|_| PinDirLock::acquire(&temp.0).err());
+        is_over.store(true, Ordering::Relaxed);
+        assert!(refused.is_none(), "{refused:?}");
+    });
+}
+
+#[test]
+fn a_lock_is_of_the_directory_that_was_locked_and_of_none_that_replaces_it() {
+    let temp = TempDir::new();
+    let dir = temp.0.join("pins");
+    std::fs::create_dir(&dir).expect("made");
+    let lock = PinDirLock::acquire(&dir).expect("no process has it");
+    assert!(lock.is_of(&dir).expect("read"));
+    std::fs::remove_dir(&dir).expect("removed");
+    assert!(!lock.is_of(&dir).expect("read"));
+    std::fs::create_dir(&dir).expect("made again");
+    assert!(!lock.is_of(&dir).expect("read"));
+}
+
+#[test]
 fn a_holder_that_cannot_be_seen_is_left_out() {
     let error = PinDirError::InUse { dir: "/pins".into(), pid: None };
     assert_eq!(
@@ -129,6 +159,7 @@ fn the_holder_of_a_lock_is_found_by_device_and_inode() {
             "1: POSIX  ADVISORY  READ 1 fd:00:9 0 EOF\n2: FLOCK ADVISORY WRITE 7 00:28:60033 0 EOF",
             Some(7),
         ),
+        ("shared", "1: FLOCK  ADVISORY  READ 4711 00:28:60033 0 EOF", None),
         ("not a flock", "1: POSIX  ADVISORY  WRITE 4711 00:28:60033 0 EOF", None),
         ("waits for it", "1: -> FLOCK  ADVISORY  WRITE 4711 00:28:60033 0 EOF", None),
         ("another inode", "1: FLOCK  ADVISORY  WRITE 4711 00:28:6003 0 EOF", None),
