@@ -56,6 +56,9 @@ pub struct Finding {
     /// What to do about it, or `null` when there is nothing to do. It is there when the state is `red`
     /// or `yellow`, and when it is `unknown` and other rights or another place would show it.
     pub remedy: Option<String>,
+    /// Why it is unknown, if a fact was not read.
+    #[serde(skip)]
+    pub(super) cause: Option<Cause>,
 }
 
 impl Finding {
@@ -65,7 +68,15 @@ impl Finding {
         found: impl Into<String>,
         remedy: Option<String>,
     ) -> Self {
-        Self { subject, interface: None, state, found: found.into(), details: Vec::new(), remedy }
+        Self {
+            subject,
+            interface: None,
+            state,
+            found: found.into(),
+            details: Vec::new(),
+            remedy,
+            cause: None,
+        }
     }
 
     pub(super) fn green(subject: &'static str, found: impl Into<String>) -> Self {
@@ -83,12 +94,13 @@ impl Finding {
     /// Returns the finding about a fact that was not read.
     pub(super) fn unknown(subject: &'static str, unread: &Unread) -> Self {
         let remedy = (unread.cause == Cause::Denied).then(|| AS_ROOT.to_owned());
-        Self::new(subject, State::Unknown, unread.reason.clone(), remedy)
+        let cause = Some(unread.cause);
+        Self { cause, ..Self::new(subject, State::Unknown, unread.reason.clone(), remedy) }
     }
 
     /// Returns true if root could read the fact.
     pub fn needs_root(&self) -> bool {
-        self.remedy.as_deref() == Some(AS_ROOT)
+        self.cause == Some(Cause::Denied)
     }
 
     pub(super) fn not_applicable(subject: &'static str, why: impl Into<String>) -> Self {
