@@ -58,7 +58,7 @@ pub struct Finding {
     pub remedy: Option<String>,
     /// Why it is unknown, if a fact was not read.
     #[serde(skip)]
-    pub(super) cause: Option<Cause>,
+    pub cause: Option<Cause>,
 }
 
 impl Finding {

@@ -153,6 +153,7 @@ mod tests {
 
     use super::*;
     use crate::shell::commands::terminal::Colours;
+    use vipward_core::diagnosis::fact::Cause;
 
     fn check(
         check: &'static str,
@@ -169,6 +170,7 @@ mod tests {
             found: owned(found),
             details: Vec::new(),
             remedy: remedy.map(owned),
+            cause: (remedy == Some("run it as root (sudo)")).then_some(Cause::Denied),
         }
     }
 

@@ -76,6 +76,7 @@ pub(super) fn explain() -> Explanation {
         found: text("over since 5s: it is not answered"),
         details: Vec::new(),
         remedy: Some(remedy.clone()),
+        cause: None,
     };
     Explanation {
         address: VIP,
@@ -97,6 +98,7 @@ pub(super) fn explain_service() -> ServiceExplanation {
         ),
         details: vec![text("VIPPool lan: serves it with priority 0, 0 of 30 IPv4 addresses are free")],
         remedy: Some(remedy.clone()),
+        cause: None,
     };
     ServiceExplanation {
         service: text("apps/web"),
@@ -115,6 +117,7 @@ pub(super) fn doctor() -> Report {
         found: text("down, driver ixgbe"),
         details: Vec::new(),
         remedy: Some(text("ip link set eth0 up")),
+        cause: None,
     };
     Report::new(vec![check], false)
 }

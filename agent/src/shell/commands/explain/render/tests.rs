@@ -13,6 +13,7 @@ fn each_step_is_followed_by_its_details_and_a_doubtful_or_unknown_one_by_what_to
         found: found.to_owned(),
         details: details.iter().map(|detail| (*detail).to_owned()).collect(),
         remedy: Some("wait".to_owned()),
+        cause: None,
     };
     let explanation = Explanation {
         address: IpAddr::from([192, 0, 2, 10]),
