@@ -5,120 +5,23 @@
 //! pipe, a table has all columns, one line a row.
 
 mod layout;
+mod table;
 mod wrapping;
 
 #[cfg(test)]
 mod tests;
 
-use vipward_core::{
-    base::legible::Excerpt,
-    diagnosis::{finding::State, pinned::VipStatus},
-    host::answering::Answering,
-};
+use vipward_core::{diagnosis::pinned::VipStatus, host::answering::Answering};
 
-use self::layout::width_of;
-pub(crate) use self::{layout::Layout, wrapping::wrap};
+pub(crate) use self::{
+    layout::Layout,
+    table::{Cell, Need, Piece, Table, shown},
+    wrapping::wrap,
+};
+use self::{table::NONE, wrapping::width_of};
 use super::terminal::{Colours, Screen};
 
-/// Largest number of characters of a cell or a line.
-const MOST: usize = 4_096;
-
-/// The importance of a column.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Need {
-    /// Always shown, and never cut: what identifies the row, addresses and MACs.
-    Always,
-    /// Left out on a narrow terminal, the largest number first.
-    Room(u8),
-    /// Free text. Its words are wrapped on a narrow terminal.
-    Text,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct Cell {
-    text: String,
-    /// The state whose colour the text has.
-    state: Option<State>,
-}
-
-impl Cell {
-    /// Makes a cell of a legible text.
-    pub(crate) fn of(text: impl AsRef<str>) -> Self {
-        Self { text: shown(text.as_ref()).to_string(), state: None }
-    }
-
-    pub(crate) fn coloured(self, state: State) -> Self {
-        Self { state: Some(state), ..self }
-    }
-}
-
-impl<T: AsRef<str>> From<T> for Cell {
-    fn from(text: T) -> Self {
-        Self::of(text)
-    }
-}
-
-/// A part of a line, with the state whose colour it has.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Piece {
-    pub(crate) text: String,
-    pub(crate) state: Option<State>,
-}
-
-/// The pieces of a line on the terminal.
-pub(crate) type Line = Vec<Piece>;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Table {
-    columns: Vec<(&'static str, Need)>,
-    rows: Vec<Row>,
-}
-
-#[derive(Clone, Debug)]
-enum Row {
-    Cells(Vec<Cell>),
-    /// A line that names the subject of the rows below it.
-    Heading(&'static str),
-}
-
 impl Table {
-    pub(crate) fn new(columns: impl IntoIterator<Item = (&'static str, Need)>) -> Self {
-        Self { columns: columns.into_iter().collect(), rows: Vec::new() }
-    }
-
-    pub(crate) fn add_row<const N: usize>(&mut self, cells: [impl Into<Cell>; N]) {
-        self.rows.push(Row::Cells(cells.into_iter().map(Into::into).collect()));
-    }
-
-    pub(crate) fn add_heading(&mut self, subject: &'static str) {
-        self.rows.push(Row::Heading(subject));
-    }
-
-    /// Colours all cells of the last row.
-    pub(crate) fn colour_last(&mut self, state: State) {
-        if let Some(Row::Cells(cells)) = self.rows.last_mut() {
-            for cell in cells {
-                cell.state = Some(state);
-            }
-        }
-    }
-
-    /// Returns the cells of a column.
-    fn cells(&self, column: usize) -> impl Iterator<Item = &str> {
-        self.rows.iter().filter_map(move |row| match row {
-            Row::Cells(cells) => Some(cells[column].text.as_str()),
-            Row::Heading(_) => None,
-        })
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.rows.len()
-    }
-
     /// Returns the layout for a width in cells, or for a pipe.
     pub(crate) fn layout(&self, width: Option<usize>) -> Layout {
         Layout::of(self, width)
@@ -143,11 +46,6 @@ pub(crate) fn painted(line: &[Piece], colours: Colours) -> String {
     line.iter().map(paint).collect()
 }
 
-/// Returns a text as a terminal may have it: nodes and users have written parts of it.
-pub(crate) fn shown(text: &str) -> Excerpt {
-    Excerpt::of(text, MOST)
-}
-
 /// Returns a paragraph of legible text, with its words wrapped. `first` begins the first line, and blanks of
 /// the same width the others.
 pub(crate) fn paragraph(first: &str, text: &str, screen: Screen) -> String {
@@ -169,9 +67,6 @@ pub(crate) fn yes(yes: bool) -> String {
 pub(crate) fn or_dash(value: Option<&impl ToString>) -> String {
     value.map_or_else(|| NONE.to_owned(), ToString::to_string)
 }
-
-/// The cell without a value.
-const NONE: &str = "-";
 
 /// Returns a cell that shows whether this node answers for a VIP, or the reason why it has the VIP and
 /// does not.

@@ -35,7 +35,7 @@ const DEBOUNCE: Duration = Duration::from_millis(100);
 /// The time between two attempts to watch a directory that is gone.
 const RETRY: Duration = Duration::from_secs(1);
 /// The time between two log lines about trouble that goes on.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_mins(1);
 /// The most symbolic links that are followed, as in the kernel (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
 

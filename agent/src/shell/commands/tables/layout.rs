@@ -1,8 +1,9 @@
 //! The columns of a table on a terminal: which are shown, on which line of a row, and how wide.
 
-use unicode_width::UnicodeWidthStr;
-
-use super::{Cell, Line, NONE, Need, Piece, Row, Table, wrapping, wrapping::wrap};
+use super::{
+    table::{Cell, Line, NONE, Need, Piece, Row, Table},
+    wrapping::{self, width_of, wrap},
+};
 
 /// Cells between two columns.
 const GAP: usize = 2;
@@ -11,10 +12,6 @@ const MARGIN: usize = 1;
 const INDENT: usize = 4;
 /// The width that free text has at least, if it is as long.
 const LEAST_TEXT: usize = 24;
-
-pub(crate) fn width_of(text: &str) -> usize {
-    UnicodeWidthStr::width(text)
-}
 
 /// The columns of each line of a row, with their widths.
 #[derive(Clone, PartialEq, Eq, Debug)]

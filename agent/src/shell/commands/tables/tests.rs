@@ -35,7 +35,7 @@ fn a_row_is_one_line_whatever_nodes_and_users_have_written() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{lines:?}");
     assert!(lines[1].contains(r"a\n192.0.2.11 \u{1b}[31mforged\u{202e}"), "{:?}", lines[1]);
-    assert!(lines[2].trim().chars().count() < MOST + 20);
+    assert!(lines[2].trim().chars().count() < table::MOST + 20);
 }
 
 #[test]

@@ -3,10 +3,14 @@
 
 use std::net::IpAddr;
 
-use super::layout::width_of;
+use unicode_width::UnicodeWidthStr;
 
 const SEPARATORS: [char; 6] = ['/', ',', '-', '=', '_', '@'];
 const AROUND: [char; 9] = ['(', ')', '[', ']', ',', ';', '.', '/', '-'];
+
+pub(crate) fn width_of(text: &str) -> usize {
+    UnicodeWidthStr::width(text)
+}
 
 /// Returns the lines of a text. A line is wider than `width` only if an address is.
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
