@@ -5,7 +5,6 @@
 //!
 //! Rooms, lowest first. Each imports only rooms above it in this list.
 //! - [`segment`]: announcements, probes, conflicts and yielded VIPs.
-//! - `waiting`: why VIPs are not held yet.
 //! - [`host`]: rounds that bring the kernel to the desired state.
 //! - [`memberships`]: the groups of neighbour solicitations.
 //! - [`answers`]: the VIPs that this node should hold and does not answer for.
@@ -33,7 +32,6 @@ pub mod segment;
 mod shared;
 mod source;
 mod visibility;
-mod waiting;
 mod work;
 
 pub use self::{

@@ -46,8 +46,8 @@ use vipward::{
             status::StatusError,
         },
         kube::{
-            Access, ConnectError, Moved, Mover, Released, Releaser, Rotating, SECRET, Uninstaller,
-            WireSecret, crd_yaml, read_overview, read_pools,
+            Access, ConnectError, Moved, Mover, Released, Releaser, RequestError, Rotating, SECRET,
+            Uninstaller, WireSecret, crd_yaml, read_overview, read_pools,
         },
         logging::{self, chain, is_denied},
     },
@@ -176,7 +176,10 @@ fn exit_code(error: &anyhow::Error) -> u8 {
     }
     let no_raw_socket =
         |cause: &(dyn Error + 'static)| matches!(cause.downcast_ref(), Some(segment::SegmentError::Open(_)));
-    if error.chain().any(|cause| cause.is::<PreflightError>() || no_raw_socket(cause)) {
+    let refused = |cause: &(dyn Error + 'static)| {
+        matches!(cause.downcast_ref().and_then(RequestError::code), Some(401 | 403))
+    };
+    if error.chain().any(|cause| cause.is::<PreflightError>() || no_raw_socket(cause) || refused(cause)) {
         return UNFIT_HOST;
     }
     match error.chain().find_map(|cause| cause.downcast_ref::<PinDirError>()) {

@@ -8,6 +8,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 mod time;
+mod waiting;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

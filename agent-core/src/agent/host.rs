@@ -21,7 +21,7 @@ use super::segment::{Context, Effect, Segment};
 use crate::{
     base::time::Monotonic,
     host::{
-        placement::{Desired, Placement},
+        placement::{Desired, Obstacle, Placement},
         plan::{self, Observed, Slots},
         stale::{Changes, Failure, Left, Stale},
     },
@@ -82,6 +82,8 @@ pub struct Host {
     verify: Monotonic,
     /// True if entries wait for a lease deadline.
     awaits_deadline: bool,
+    /// The wanted VIPs that have no interface, with the reasons.
+    without_place: BTreeMap<IpAddr, Obstacle>,
 }
 
 impl Host {
@@ -95,7 +97,13 @@ impl Host {
             settled: None,
             verify: now + VERIFY,
             awaits_deadline: false,
+            without_place: BTreeMap::new(),
         }
+    }
+
+    /// Returns the wanted VIPs that have no interface, with the reasons.
+    pub fn without_place(&self) -> &BTreeMap<IpAddr, Obstacle> {
+        &self.without_place
     }
 
     /// Returns the time of the next full reading.
@@ -223,6 +231,7 @@ impl Host {
         observed.taken_back.clone_from(&self.taking_back);
         observed.remembered.clone_from(&self.yielded);
         let is_known = context.authority.is_known();
+        self.without_place = placement.without_place(observed.max_slots).collect();
         let desired = &mut placement.desired;
         leave_out(desired, attached, context);
         let mut effects = segment.hold_back(desired, &observed, context);
@@ -326,6 +335,8 @@ impl Host {
         context: &Context<'_>,
     ) -> SomeRound {
         self.settled = None;
+        self.without_place.retain(|vip, _| !vips.contains(vip));
+        self.without_place.extend(placement.without_place(max_slots));
         let Placement { mut desired, left_out, .. } = placement;
         leave_out(&mut desired, attached, context);
         let reserved = self.reserved(&entries);

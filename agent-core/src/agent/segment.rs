@@ -228,7 +228,7 @@ impl Segment {
 
     /// Returns the interfaces on which no other host was heard since their links came up, with the times
     /// until which silence proves nothing there.
-    pub(super) fn unheard(&self) -> &BTreeMap<u32, Monotonic> {
+    pub(in crate::agent) fn unheard(&self) -> &BTreeMap<u32, Monotonic> {
         self.prober.unheard()
     }
 

@@ -83,12 +83,13 @@ impl Outcome {
         let steps: Vec<_> = steps.collect();
         let with = |state: State| steps.iter().filter(move |step| step.state == state).count();
         let is_inspected = |step: &&Finding| step.state != State::Unknown && step.subject != link::CLUSTER;
-        if with(State::Red) > 0 {
-            Self::Broken
-        } else if steps.iter().any(is_inspected) {
-            Self::Sound { doubtful: with(State::Yellow) }
-        } else {
-            Self::Nothing { needs_root: steps.iter().any(|step| step.needs_root()) }
+        let is_inspected = steps.iter().any(is_inspected);
+        match (is_inspected, with(State::Red)) {
+            (true, 0) => Self::Sound { doubtful: with(State::Yellow) },
+            (true, _) => Self::Broken,
+            // The API server could not be read.
+            (false, 1..) => Self::Nothing { needs_root: false },
+            (false, 0) => Self::Nothing { needs_root: steps.iter().any(|step| step.needs_root()) },
         }
     }
 }

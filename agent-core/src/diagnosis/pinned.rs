@@ -34,6 +34,10 @@ use crate::{
     segment::conflict::ALONE_AFTER,
 };
 
+/// Age up to which a claim of another host counts as a present one. While a conflict goes on, hosts
+/// claim more often.
+pub(super) const PRESENT: Duration = Duration::from_secs(10);
+
 /// The pins under a directory, as far as they could be read.
 #[derive(Clone, Debug)]
 pub struct Plane {

@@ -31,19 +31,26 @@ pub enum Silence {
     Doubled,
 }
 
-/// A VIP that this host is to hold and does not hold yet.
+/// A VIP that this host is to hold and does not hold.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Waiting {
     /// The VIP.
     pub address: IpAddr,
-    /// The interface where it waits.
-    pub interface: String,
+    /// The interface where it waits, or `null` when it has none.
+    pub interface: Option<String>,
     /// Why it waits.
     pub because: String,
     /// What to do.
     pub remedy: String,
     /// The MAC of the host that has the address, or `null`.
     pub mac: Option<String>,
+}
+
+impl Waiting {
+    /// Returns the name of the interface, for a column of names.
+    pub fn label(&self) -> &str {
+        self.interface.as_deref().unwrap_or("-")
+    }
 }
 
 /// The proof that a VIP is answered, for users.

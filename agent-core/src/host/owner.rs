@@ -19,13 +19,27 @@ pub enum Owner {
     Agent,
     /// Another program or an operator: a VIP of theirs, beside the host's own address.
     Program,
+    /// The host or another program: an address of `lo` may be the one that a router reaches the host by,
+    /// and that of another node may have a lifetime.
+    Unclear,
 }
 
 impl Owner {
-    /// Returns the owner of an address that no agent has bound. `is_beside_own` is true if the host has
-    /// another address by which it is reached there.
-    pub(crate) fn of(net: &IpNet, is_beside_own: bool) -> Self {
-        if is_host(net) && is_beside_own { Self::Program } else { Self::Host }
+    /// Returns the owner of an address that no agent has bound. `own` has the addresses by which the host
+    /// is reached on the same segment.
+    fn of(net: &IpNet, own: impl IntoIterator<Item = IpAddr>) -> Self {
+        let address = net.addr();
+        let is_other = |own: IpAddr| own != address && own.is_ipv4() == address.is_ipv4();
+        if is_host(net) && own.into_iter().any(is_other) { Self::Program } else { Self::Host }
+    }
+
+    /// Returns the owner of an address on an interface of another node, whose Lease names `own` there. It
+    /// names no lifetimes, and a /128 by DHCP stands beside a subnet.
+    pub(crate) fn at_node(net: &IpNet, own: impl IntoIterator<Item = IpAddr>) -> Self {
+        match Self::of(net, own) {
+            Self::Program if net.addr().is_ipv6() => Self::Unclear,
+            owner => owner,
+        }
     }
 
     /// Returns the remedy if the address is to be a VIP. `host` is `this host`, or a node's name.
@@ -39,6 +53,11 @@ impl Owner {
             Self::Program => {
                 format!("choose another VIP, or remove it there (ip address del {net} dev {interface})")
             }
+            Self::Unclear => {
+                format!(
+                    "choose another VIP; if another program has put {address} there, have that program remove it"
+                )
+            }
         }
     }
 }
@@ -48,10 +67,10 @@ impl NetView {
     ///
     /// An address with a subnet, or with a lifetime (DHCP, router advertisements), is the host's own. A /32 or
     /// /128 is another program's only if its segment has an own address of that family too: the host
-    /// may have no other (clouds, unnumbered links).
+    /// may have no other (clouds, unnumbered links). On `lo` it may be either's.
     pub fn owner_of(&self, ifindex: u32, net: &IpNet) -> Owner {
         let address = net.addr();
-        let Some(interface) = self.interfaces.get(&ifindex) else { return Owner::of(net, false) };
+        let Some(interface) = self.interfaces.get(&ifindex) else { return Owner::Host };
         if interface.ours.contains(&address) {
             return Owner::Agent;
         }
@@ -61,9 +80,10 @@ impl NetView {
         let segment = self.segment_of(ifindex);
         let on_segment = |index: u32| interface.loopback || self.segment_of(index) == segment;
         let others = self.interfaces.values().filter(|it| !it.loopback && on_segment(it.index));
-        let mut own = others.flat_map(Interface::own_addresses);
-        let is_beside_own = own.any(|own| own != address && own.is_ipv4() == address.is_ipv4());
-        Owner::of(net, is_beside_own)
+        match Owner::of(net, others.flat_map(Interface::own_addresses)) {
+            Owner::Program if interface.loopback => Owner::Unclear,
+            owner => owner,
+        }
     }
 }
 

@@ -120,6 +120,15 @@ pub struct Placement {
     pub problems: Vec<Obstacle>,
 }
 
+impl Placement {
+    /// Returns the VIPs without a place, with the reasons.
+    pub(crate) fn without_place(&self, max: u32) -> impl Iterator<Item = (IpAddr, Obstacle)> {
+        let met = self.problems.iter().filter_map(|it| Some((it.without_place()?.0, it.clone())));
+        let left_out = move |vip: &IpAddr| (*vip, Obstacle::NoRoom { first: *vip, left_out: 1, max });
+        met.chain(self.left_out.iter().map(left_out))
+    }
+}
+
 pub fn peers<'a>(
     selection: &Selection<'_>,
     interfaces: impl IntoIterator<Item = &'a Interface>,

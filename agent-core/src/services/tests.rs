@@ -379,7 +379,7 @@ fn host(segment: &str, nets: &[&str]) -> Vec<HostAddress> {
             interface: segment.into(),
             segment: segment.starts_with("eth"),
             net,
-            owner: Owner::of(&net, true),
+            owner: if crate::base::address::is_host(&net) { Owner::Program } else { Owner::Host },
         }
     };
     nets.iter().map(address).collect()

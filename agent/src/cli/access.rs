@@ -1,6 +1,6 @@
 //! The arguments about the way to the API server.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf};
 
 use clap::Args;
 
@@ -17,8 +17,16 @@ pub struct AccessArgs {
     pub identity: IdentityArgs,
 }
 
+/// kubectl's -n, for commands about objects without a namespace.
+#[derive(Args, Debug)]
+pub struct NamespaceArg {
+    /// The namespace of Vipward. Objects of this command have none.
+    #[arg(short = 'n', long = "namespace", alias = "lease-namespace", value_name = "NAMESPACE", hide = true)]
+    pub namespace: Option<String>,
+}
+
 /// Who asks, and whom, in place of what the kubeconfig names.
-#[derive(Args, Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Args, Clone, PartialEq, Eq, Default)]
 pub struct IdentityArgs {
     /// The kubeconfig's user.
     #[arg(long, value_name = "NAME", hide_short_help = true)]
@@ -35,4 +43,25 @@ pub struct IdentityArgs {
     /// A group to impersonate; repeatable.
     #[arg(long = "as-group", value_name = "NAME", hide_short_help = true, requires = "impersonate")]
     pub groups: Vec<String>,
+}
+
+/// Leaves the token out.
+impl fmt::Debug for IdentityArgs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { user, server, token: _, impersonate, groups } = self;
+        let mut fields = f.debug_struct("IdentityArgs");
+        fields.field("user", user).field("server", server).field("as", impersonate).field("groups", groups);
+        fields.finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_not_in_what_is_printed_for_debugging() {
+        let identity = IdentityArgs { token: Some("secret".to_owned()), ..IdentityArgs::default() };
+        assert!(!format!("{identity:?}").contains("secret"));
+    }
 }

@@ -32,12 +32,12 @@ pub struct Cli {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0  done
+  0  done; doctor: nothing is red, whether an agent runs or not
   1  failed while running, or nothing could be inspected
   2  the command line is wrong
   3  the configuration, settings or kubeconfig are wrong or unreadable (nothing was changed)
-  4  this host or user cannot: not root or capabilities missing, kernel too old, no bpffs
-  5  another agent uses the pin directory, or runs under this node's name
+  4  this host or user cannot: not root, capabilities missing, old kernel, no bpffs, API 401 or 403
+  5  another agent uses the pin directory (unload --all: one), or runs under this node's name
   6  who-has: no host answers
   7  who-has: several MACs answer, a conflict
   8  explain: a step is broken; doctor: something is red";

@@ -21,7 +21,12 @@ use vipward_core::{
     services,
 };
 
-use super::{access::AccessArgs, address::address, endpoints::EndpointArgs, plane::PlaneArgs};
+use super::{
+    access::{AccessArgs, NamespaceArg},
+    address::address,
+    endpoints::EndpointArgs,
+    plane::PlaneArgs,
+};
 
 pub(super) const HELP: &str = "\
 In a cluster, apply the manifests under deploy/ instead of calling this by hand. To try it from a shell on a node:
@@ -499,6 +504,8 @@ pub struct MoveArgs {
     pub timeout: Duration,
     #[command(flatten)]
     pub access: AccessArgs,
+    #[command(flatten)]
+    pub namespace: NamespaceArg,
 }
 
 #[cfg(test)]

@@ -155,6 +155,7 @@ mod tests {
             let command = plugin.find_subcommand(name).expect("it is offered");
             let has = |option: &str| command.get_arguments().any(|it| it.get_long() == Some(option));
             assert!(has("kubeconfig") && has("context"), "{name}");
+            assert!(command.get_arguments().any(|it| it.get_short() == Some('n')), "{name} has no -n");
         }
     }
 

@@ -4,7 +4,11 @@ use std::{net::IpAddr, time::Duration};
 
 use clap::Args;
 
-use super::{access::AccessArgs, address::address, output::Output};
+use super::{
+    access::{AccessArgs, NamespaceArg},
+    address::address,
+    output::Output,
+};
 
 /// `vipward pools`.
 #[derive(Args, Debug)]
@@ -19,6 +23,8 @@ pub struct PoolsArgs {
     pub output: Output,
     #[command(flatten)]
     pub access: AccessArgs,
+    #[command(flatten)]
+    pub namespace: NamespaceArg,
 }
 
 /// `vipward release`.
@@ -32,4 +38,6 @@ pub struct ReleaseArgs {
     pub timeout: Duration,
     #[command(flatten)]
     pub access: AccessArgs,
+    #[command(flatten)]
+    pub namespace: NamespaceArg,
 }

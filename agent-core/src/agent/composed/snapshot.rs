@@ -12,7 +12,7 @@ use super::Agent;
 use crate::{
     agent::source::Source,
     base::time::Monotonic,
-    host::{answering::Waiting, attaching::Mode, net::Interface, placement::Entry},
+    host::{attaching::Mode, net::Interface, placement::Entry},
     ownership::Engine,
     reports::unanswered::Unanswered,
 };
@@ -120,11 +120,6 @@ impl Agent {
             claims: self.cluster().map(|cluster| ClaimSnapshot::of(cluster.engine(), now)),
             unanswered: self.unanswered(),
         }
-    }
-
-    /// Returns the VIPs that this node is to hold and does not hold yet, with the reasons.
-    pub fn waiting(&self) -> Vec<Waiting> {
-        self.segment.waiting(&self.view)
     }
 
     /// Returns the VIPs that this node has and does not answer, as far as they are reported.

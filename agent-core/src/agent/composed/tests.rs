@@ -14,6 +14,7 @@ mod receiving;
 mod snapshot;
 mod two_hosts;
 mod unheard;
+mod waiting;
 mod world;
 mod yielding;
 

@@ -128,7 +128,11 @@ impl Segment {
 
     /// Returns the addresses that are being probed, rest or are queued.
     pub fn asked(&self) -> impl Iterator<Item = IpAddr> {
-        self.prober.all_asked().map(|key| key.addr)
+        self.asked_keys().map(|key| key.addr)
+    }
+
+    pub(crate) fn asked_keys(&self) -> impl Iterator<Item = VipKey> {
+        self.prober.all_asked()
     }
 
     /// Returns the number of probed addresses without any result yet.

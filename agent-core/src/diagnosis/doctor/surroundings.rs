@@ -7,21 +7,23 @@ use std::{
     time::Duration,
 };
 
-use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, Role, VipKey};
+use vipward_common::{EventKind, MacAddr, Offender, OffenderKey, VipKey};
 
 use super::{
     check::{absent, known, list, pinned},
     facts::{Facts, Process},
 };
-use crate::diagnosis::{fact::Fact, finding::Finding, pinned::Contents};
+use crate::diagnosis::{
+    fact::Fact,
+    finding::Finding,
+    pinned::{Contents, PRESENT},
+};
 
 /// The kernel's default of `gc_thresh3`.
 const DEFAULT_LIMIT: u32 = 1_024;
 /// Percentage from which the table counts as nearly full.
 const NEARLY_FULL: u64 = 75;
 const FULL: u64 = 95;
-/// Age up to which a claim of another host counts as a present one. While a conflict goes on, hosts claim more often.
-const PRESENT: Duration = Duration::from_secs(10);
 /// Age from which a claim of another host counts as over.
 const LONG_AGO: Duration = Duration::from_mins(5);
 /// Programs that hold virtual addresses, by the names of their processes.
@@ -135,7 +137,7 @@ fn unknown_hosts(facts: &Facts) -> Finding {
 
 fn claimed(name: &'static str, contents: &Contents, offenders: &BTreeMap<OffenderKey, Offender>) -> Finding {
     let held: BTreeSet<VipKey> =
-        contents.entries.iter().filter(|it| it.role == Role::Held).map(|it| it.key).collect();
+        contents.entries.iter().filter(|it| it.is_own() && !it.yielded).map(|it| it.key).collect();
     let mut claimed: BTreeMap<MacAddr, BTreeSet<IpAddr>> = BTreeMap::new();
     let mut disputed = BTreeSet::new();
     for (key, offender) in offenders {

@@ -176,8 +176,8 @@ fn entry(facts: &Facts, state: &State, here: Option<bool>) -> Finding {
     let known = entries().find(|entry| !entry.mac.is_zero());
     let log = "the agent here has not made it so: see whether it runs, and its log";
     if let (Fact::Read(Some(waiting)), None) = (&facts.waiting, own) {
-        let says =
-            format!("this host is to hold it on {}, and waits: {}", waiting.interface, waiting.because);
+        let on = waiting.interface.as_ref().map(|name| format!(" on {name}")).unwrap_or_default();
+        let says = format!("this host is to hold it{on}, and does not: {}", waiting.because);
         return Finding::red(link::ENTRY, says, &waiting.remedy);
     }
     if let Some(entry) = entries().find(|entry| entry.yielded) {

@@ -31,8 +31,9 @@ pub struct Status {
     pub interfaces: Vec<InterfaceStatus>,
     /// The entries, as the program sees them now.
     pub vips: Vec<VipStatus>,
-    /// The VIPs that wait, since their addresses are in use, or `null` when no agent reports them: the maps
-    /// do not have them.
+    /// The VIPs that this host is to hold and that have no entry of its own: no interface is for them, their
+    /// addresses are in use or being probed. `null` when no agent reports them: the maps do not have
+    /// them.
     pub waiting: Option<Vec<Waiting>>,
     /// Hosts that may take a VIP over.
     pub peers: Vec<PeerStatus>,

@@ -7,11 +7,8 @@ use std::{
 
 use vipward_common::{DeadlineState, EventKind};
 
-use super::{Status, VipStatus};
-use crate::diagnosis::finding::State;
-
-/// Age in seconds up to which a claim counts as a present one.
-const PRESENT_SECONDS: f64 = 10.0;
+use super::{PRESENT, Status, VipStatus};
+use crate::{diagnosis::finding::State, host::answering::Waiting};
 
 /// What this host does for a VIP, over all interfaces, the best last.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -29,13 +26,28 @@ impl VipStatus {
     pub fn is_in_trouble(&self) -> bool {
         self.part.silent_because().is_some() || self.yielded
     }
+
+    /// Returns true if this host has the VIP, or has yielded it.
+    fn is_own(&self) -> bool {
+        self.part.is_ours() || self.yielded
+    }
 }
 
 impl Status {
-    /// Returns true if the VIP of an entry waits on the interface of that entry.
+    /// Records the VIPs that the agent reports. The entry of one that this host has says more.
+    pub fn set_waiting(&mut self, mut waiting: Vec<Waiting>) {
+        let own: BTreeSet<IpAddr> =
+            self.vips.iter().filter(|vip| vip.is_own()).map(|vip| vip.address).collect();
+        waiting.retain(|it| !own.contains(&it.address));
+        self.waiting = Some(waiting);
+    }
+
+    /// Returns true if the VIP of an entry waits on the interface of that entry, or has none.
     pub fn waits(&self, vip: &VipStatus) -> bool {
         let mut waiting = self.waiting.iter().flatten();
-        waiting.any(|it| it.address == vip.address && it.interface == vip.interface)
+        waiting.any(|it| {
+            it.address == vip.address && it.interface.as_ref().is_none_or(|name| *name == vip.interface)
+        })
     }
 
     /// Returns the line, with the state of the worst part.
@@ -96,7 +108,7 @@ impl Status {
         };
         let present = self.offenders.iter().filter(|it| {
             it.kind == EventKind::Conflict.name()
-                && it.last_seconds_ago < PRESENT_SECONDS
+                && it.last_seconds_ago < PRESENT.as_secs_f64()
                 && is_held(&it.address)
         });
         let claimed: BTreeSet<IpAddr> = present.map(|it| it.address).collect();
@@ -119,7 +131,7 @@ mod tests {
     use super::*;
     use crate::{
         diagnosis::pinned::{self, OffenderStatus},
-        host::answering::{Part, Silence, Waiting},
+        host::answering::{Part, Silence},
     };
 
     fn well() -> Status {
@@ -145,7 +157,7 @@ mod tests {
     #[test]
     fn the_line_has_the_worst_state_and_counts_each_address_once() {
         type Change = fn(&mut Status);
-        let rows: [(&str, Change, State, &str); 8] = [
+        let rows: [(&str, Change, State, &str); 9] = [
             (
                 "all is well",
                 |_| {},
@@ -173,7 +185,7 @@ mod tests {
                 |it| {
                     it.waiting = Some(vec![Waiting {
                         address: it.vips[1].address,
-                        interface: "eth0".to_owned(),
+                        interface: Some("eth0".to_owned()),
                         because: String::new(),
                         remedy: String::new(),
                         mac: None,
@@ -181,6 +193,23 @@ mod tests {
                 },
                 State::Yellow,
                 "1 VIP answered, 1 waits; lease deadline valid; no conflict",
+            ),
+            (
+                "no interface is for one, and what the agent reports of one with an entry is left out",
+                |it| {
+                    let waiting = |address| Waiting {
+                        address,
+                        interface: None,
+                        because: String::new(),
+                        remedy: String::new(),
+                        mac: None,
+                    };
+                    it.set_waiting(it.vips.iter().map(|vip| waiting(vip.address)).collect());
+                    it.vips[0].part = Part::Silent(Silence::LeaseDeadline);
+                    assert!(it.waits(&it.vips[1]) && !it.waits(&it.vips[0]));
+                },
+                State::Red,
+                "0 VIPs answered, 1 not answered, 1 waits; lease deadline valid; no conflict",
             ),
             (
                 "an unknown host claims one",

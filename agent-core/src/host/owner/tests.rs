@@ -121,7 +121,7 @@ fn an_address_by_which_the_host_is_reached_is_its_own() {
             "198.51.100.1/32",
             Owner::Host,
         ),
-        ("on lo", vec![("lo", &["192.0.2.10/32"]), lan], 1, "192.0.2.10/32", Owner::Program),
+        ("on lo", vec![("lo", &["192.0.2.10/32"]), lan], 1, "192.0.2.10/32", Owner::Unclear),
         (
             "on lo of a host without a subnet",
             vec![("lo", &["192.0.2.10/32"])],
@@ -147,6 +147,22 @@ fn an_address_by_which_the_host_is_reached_is_its_own() {
     ] {
         assert_eq!(view(&interfaces).owner_of(ifindex, &net(address)), expected, "{description}");
     }
+}
+
+#[test]
+fn of_a_host_address_at_another_node_it_is_known_only_for_ipv4_that_it_is_a_programs() {
+    let lan: [IpAddr; 2] = [[192, 0, 2, 22].into(), "2001:db8::22".parse().expect("an address")];
+    for (address, own, expected) in [
+        ("192.0.2.10/32", &lan[..], Owner::Program),
+        ("192.0.2.10/32", &lan[1..], Owner::Host),
+        ("192.0.2.10/24", &lan[..], Owner::Host),
+        ("2001:db8::10/128", &lan[..], Owner::Unclear),
+        ("2001:db8::10/128", &lan[..1], Owner::Host),
+    ] {
+        assert_eq!(Owner::at_node(&net(address), own.iter().copied()), expected, "{address} {own:?}");
+    }
+    let remedy = Owner::Unclear.remedy("node b", &net("2001:db8::10/128"), "eth0");
+    assert!(!remedy.contains("address del"), "{remedy}");
 }
 
 /// Returns all texts about an address that is to be a VIP.

@@ -177,12 +177,12 @@ fn a_vip_that_names_its_vlan_goes_to_a_device_of_it() {
     let missing = |vlan: u16, lower: &str, name: &str| {
         format!(
             "VIP 10.0.9.10 belongs to VLAN {vlan}, which has no device on {lower}: its card would drop the \
-             frames, and this host the traffic. Make one: ip link add link {lower} name {name} type vlan \
+             frames, and this host the traffic; make one: ip link add link {lower} name {name} type vlan \
              id {vlan} && ip link set {name} up"
         )
     };
     let unattached = "VIP 10.0.9.10 belongs to interface storage, which is not there or not attached; \
-                      attached are: eth0. Waiting for it";
+                      attached are: eth0; waiting for it";
     let table = [
         ("vlan: 10", "", vec![4], vec![]),
         ("vlan: 20", "", vec![5], vec![]),
@@ -207,7 +207,7 @@ fn a_vip_that_names_its_interface_goes_there() {
     let elsewhere = |interface: &str, attached: &str| {
         format!(
             "VIP 10.0.0.10 belongs to interface {interface}, which is not there or not attached; attached are: \
-             {attached}. Waiting for it"
+             {attached}; waiting for it"
         )
     };
     let table = [
@@ -256,7 +256,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
     host.route("0.0.0.0/0", 3, 0);
     let got = host.place("vips: [{address: 192.0.2.10, bind: lo}]");
     let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; inspected: eth0 (10.0.0.5/24), eth1 (no \
-                    address). Name one with `interface:`, or give an interface an address in its subnet";
+                    address); name one with `interface:`, or give an interface an address in its subnet";
     assert_eq!(words(&got), [expected]);
     let shadow = DesiredEntry::new(Role::Foreign, MacAddr::ZERO);
     let entries = [2, 3].map(|ifindex| (VipKey::new(ifindex, [192, 0, 2, 10]), shadow));
@@ -265,7 +265,7 @@ fn a_vip_without_a_subnet_says_what_was_looked_at_and_leaks_nowhere() {
 
     host.view.interfaces.clear();
     let got = host.place("vips: [{address: 192.0.2.10}]");
-    let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; inspected: none. Name one with \
+    let expected = "VIP 192.0.2.10 is in the subnet of no attached interface; inspected: none; name one with \
                     `interface:`, or give an interface an address in its subnet";
     assert_eq!(words(&got), [expected]);
 }
@@ -302,7 +302,7 @@ fn a_vip_whose_interface_is_gone_has_no_place() {
     host.placed.insert(IpAddr::from([10, 0, 0, 10]), 2);
     let got = host.place("vips: [{address: 10.0.0.10}]");
     assert_eq!(homes(&got), []);
-    let begin = "VIP 10.0.0.10 is in the subnet of no attached interface; inspected: eth1 (10.0.1.5/24).";
+    let begin = "VIP 10.0.0.10 is in the subnet of no attached interface; inspected: eth1 (10.0.1.5/24);";
     assert!(words(&got)[0].starts_with(begin), "{:?}", got.problems);
 }
 

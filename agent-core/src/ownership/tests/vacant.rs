@@ -228,7 +228,7 @@ fn needs() -> Vec<(&'static str, Served)> {
                 interface: "eth0".into(),
                 segment: true,
                 net,
-                owner: Owner::of(&net, true),
+                owner: if crate::base::address::is_host(&net) { Owner::Program } else { Owner::Host },
             })
             .collect(),
         next_hops: [].into(),

@@ -239,7 +239,7 @@ fn on_interface(node: &NodeName, net: IpNet, interface: &str, owner: Owner) -> S
     let remedy = owner.remedy(&format!("node {node}"), &net, interface);
     let force = match owner {
         Owner::Host => "",
-        Owner::Agent | Owner::Program => {
+        Owner::Agent | Owner::Program | Owner::Unclear => {
             "; an admin can have it taken all the same (vipward.io/force on its VirtualIP)"
         }
     };

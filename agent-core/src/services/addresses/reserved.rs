@@ -84,8 +84,7 @@ impl Reserved {
             let addresses = subnets.clone().copied().filter(is_address);
             for net in bound.iter().map(|address| IpNet::from(*address)).chain(addresses) {
                 let (node, interface_name) = (node.clone(), Arc::clone(name));
-                let is_beside_own = interface.addresses().any(|own| own.is_ipv4() == net.addr().is_ipv4());
-                let owner = Owner::of(&net, is_beside_own);
+                let owner = Owner::at_node(&net, interface.addresses());
                 let refusal = Refusal::NodeInterface { node, net, interface: interface_name, owner };
                 taken.entry(net.addr().into()).or_insert(refusal);
             }

@@ -93,8 +93,7 @@ impl Status {
     fn of(agent: &Agent, is_refused: bool) -> Self {
         let to_hold = agent.config().vips.iter().filter(|vip| vip.mac.is_none()).count();
         let yielded = agent.host().yielded().keys().copied();
-        let mut waiting: BTreeSet<IpAddr> = agent.segment().held_back().chain(yielded).collect();
-        waiting.extend(agent.unanswered().into_keys());
+        let waiting: BTreeSet<IpAddr> = agent.waiting().iter().map(|it| it.address).chain(yielded).collect();
         Self { held: to_hold.saturating_sub(waiting.len()), waiting: waiting.len(), is_refused }
     }
 }

@@ -59,8 +59,8 @@ pub async fn read(dir: &Path, wanted: Vec<InterfacePattern>, watched: impl FnMut
     Facts {
         machine: machine(agent.clone()),
         pin_dir: fact(preflight::look_at(dir)),
-        wire: agent.clone().and_then(endpoints::wire),
-        file: agent.clone().and_then(endpoints::file),
+        wire: agent.clone().and_then(|it| endpoints::wire(it, dir)),
+        file: agent.clone().and_then(|it| endpoints::file(it, dir)),
         others: network.as_ref().and_then(|view| fact(other_pins::running(dir, view))),
         plane,
         heartbeat,

@@ -22,7 +22,7 @@ pub async fn read_with_agent(pins: &Pins) -> Result<Status, StatusError> {
         wire.scale = Some(view.scale);
     }
     if let Fact::Read(waiting) = waiting(pins.dir()) {
-        status.waiting = Some(waiting);
+        status.set_waiting(waiting);
     }
     Ok(status)
 }

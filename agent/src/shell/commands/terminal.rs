@@ -48,14 +48,12 @@ impl Screen {
     #[cfg(test)]
     pub const PIPE: Self = Self { colours: Colours::NONE, width: None };
 
-    /// Returns the form for stdout. `COLUMNS` sets the width, also in a pipe.
+    /// Returns the form for stdout. `COLUMNS` sets the width of a terminal. Some shells export it, and a
+    /// pipe has none.
     pub fn of_stdout() -> Self {
-        let columns = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
-        let terminal = || {
-            let size = ratatui::crossterm::terminal::size().ok().filter(|_| stdout().is_terminal());
-            size.map(|(columns, _)| usize::from(columns))
-        };
-        let width = columns.or_else(terminal).filter(|width| *width > 0);
-        Self { colours: Colours::of_stdout(), width }
+        let columns = || env::var("COLUMNS").ok()?.parse().ok();
+        let size = || Some(usize::from(ratatui::crossterm::terminal::size().ok()?.0));
+        let width = if stdout().is_terminal() { columns().or_else(size) } else { None };
+        Self { colours: Colours::of_stdout(), width: width.filter(|width| *width > 0) }
     }
 }

@@ -26,7 +26,7 @@ use std::{
 use axum::{
     Router,
     extract::{ConnectInfo, Path as PathPart, State},
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, HeaderName, StatusCode, header},
     response::{Html, IntoResponse, Response},
     routing::get,
 };
@@ -50,7 +50,7 @@ use vipward_core::{
 
 use super::{
     checks::{self, Check, report},
-    client::{FILE, WAITING, WIRE},
+    client::{FILE, PINS, WAITING, WIRE, identity},
     listener::{BoundedListener, PeerAddress},
     metrics::{Format, Metrics, Snapshot},
 };
@@ -320,7 +320,13 @@ impl ServerState {
         }
         match self.query(question).await {
             Some(report) => {
-                ([(header::CONTENT_TYPE, "application/json")], format!("{}\n", json!(report))).into_response()
+                // The client may have meant another agent of this host.
+                let pins = self.kernel.get().and_then(|kernel| identity(kernel.pins().dir()));
+                let headers = [
+                    (header::CONTENT_TYPE, "application/json".to_owned()),
+                    (HeaderName::from_static(PINS), pins.unwrap_or_default()),
+                ];
+                (headers, format!("{}\n", json!(report))).into_response()
             }
             None => (StatusCode::SERVICE_UNAVAILABLE, checks::no_answer(PATIENCE)).into_response(),
         }

@@ -2,11 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use tempfile::TempDir;
 use vipward_tests::{
     agent::{Agent, Attachment, Bpffs, HOLDS_ONE, Node, Scene},
-    kit::output_of,
     lan::Host,
 };
 
@@ -138,7 +137,9 @@ fn without_rights_what_cannot_be_read_is_unknown_and_what_can_is_shown() -> Resu
     // What needs root is one line, and no remedy is repeated.
     let mut command = node.host.command("setpriv");
     command.args(AS_NOBODY).arg(&binary).args(["doctor", "--pin-dir"]).arg(&node.agent.options.pin_dir);
-    let text = output_of(command)?;
+    let output = command.output().context("failed to start setpriv")?;
+    assert_eq!(output.status.code(), Some(DENIED));
+    let text = String::from_utf8(output.stdout)?;
     let line = text.lines().find(|line| line.contains(" checks need root (sudo vipward doctor): "));
     assert!(line.is_some_and(|line| line.contains("pins") && line.contains("lease-deadline")), "{text}");
     assert_eq!(text.matches("sudo").count(), 1, "{text}");

@@ -133,7 +133,7 @@ fn vips_as_addresses_of_this_host() {
                 "bound-elsewhere",
                 Yellow,
                 &["192.0.2.11/32 on lo"],
-                &["ip address del 192.0.2.11/32 dev lo"],
+                &["have that program remove it"],
             ),
             ("IPVS binds all", ipvs, "bound-elsewhere", Green, &[], &[]),
             (
@@ -242,7 +242,7 @@ fn what_cannot_be_read_of_one_interface_or_address_hides_no_fault_of_another() {
                 "bound-elsewhere",
                 Yellow,
                 &["192.0.2.11/32 on lo"],
-                &["ip address del 192.0.2.11/32 dev lo"],
+                &["have that program remove it"],
             ),
             (
                 "a link cannot be read, which the fault depends on",

@@ -25,6 +25,22 @@ fn what_could_not_be_looked_at_is_said_and_breaks_nothing() {
     );
 }
 
+#[test]
+fn where_nothing_was_inspected_no_step_is_broken() {
+    let unread = |cluster: Fact<Cluster>| Facts { cluster, pins: denied(), segment: denied(), ..elsewhere() };
+    for (description, facts, expected) in [
+        ("no server", unread(Fact::failed("no connection")), Outcome::Nothing { needs_root: false }),
+        ("no kubeconfig", unread(Fact::skipped("no kubeconfig")), Outcome::Nothing { needs_root: true }),
+        (
+            "no server, and the pins are read",
+            Facts { cluster: Fact::failed("no connection"), ..elsewhere() },
+            Outcome::Broken,
+        ),
+    ] {
+        assert_eq!(explain(&facts).outcome(), expected, "{description}");
+    }
+}
+
 fn denied<T>() -> Fact<T> {
     Fact::Unread(Unread { reason: "not root".to_owned(), cause: Cause::Denied })
 }

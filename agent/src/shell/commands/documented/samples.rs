@@ -138,7 +138,7 @@ pub(super) fn status() -> Status {
     status.vips.truncate(1);
     status.waiting = Some(vec![Waiting {
         address: IpAddr::from([192, 0, 2, 12]),
-        interface: text("eth0"),
+        interface: Some(text("eth0")),
         because: text("02:00:00:00:00:66 (locally administered) answers for it: a host has the address"),
         remedy: text("give that host another address"),
         mac: Some(UNKNOWN_HOST.to_string()),

@@ -37,27 +37,37 @@ pub(super) struct Screen<'a> {
 }
 
 /// The contents of the screen for a width.
-struct Contents<'a> {
+struct Contents {
     head: Vec<Line<'static>>,
     interfaces: Vec<Line<'static>>,
     frames: Vec<Line<'static>>,
-    rows: Vec<VipRow<'a>>,
+    /// The number of VIPs in the list.
+    count: usize,
+    /// The place of the first VIP of the table in the list. The table has those that may be seen: a host can
+    /// have 65,536, and each frame measures the table.
+    first: usize,
     vips: Table,
     layout: tables::Layout,
     offenders: Vec<Line<'static>>,
 }
 
-impl<'a> Contents<'a> {
-    fn of(screen: &Screen<'a>, width: u16) -> Self {
+impl Contents {
+    fn of(screen: &Screen<'_>, Size { width, height }: Size) -> Self {
         let rows = screen.list.rows(screen.before, screen.now);
-        let vips = vip_table(&rows);
+        let (count, most) = (rows.len(), usize::from(height).max(1));
+        // A VIP needs a line at least. The more lines each needs, the fewer fit, and the later the last page
+        // begins.
+        let first = screen.list.top_of(count, most).min(count);
+        let end = (screen.list.top_of(count, 1) + most).min(count);
+        let vips = vip_table(rows.get(first..end).unwrap_or_default());
         Self {
             head: head(screen, width.into()),
             interfaces: lines(&interface_table(screen.now), width),
             frames: frame_lines(screen, width.into()),
             layout: vips.layout(Some(width.into())),
             vips,
-            rows,
+            count,
+            first,
             offenders: lines(&offender_table(screen.now), width),
         }
     }
@@ -88,18 +98,19 @@ impl<'a> Contents<'a> {
 
 /// Returns the number of VIPs that fit on a terminal of that size.
 pub(super) fn page(size: Size, screen: &Screen<'_>) -> usize {
-    let contents = Contents::of(screen, size.width);
+    let contents = Contents::of(screen, size);
     let [_, _, _, vips, _, _] = contents.areas(Rect::new(0, 0, size.width, size.height));
     contents.room(vips)
 }
 
 pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
-    let contents = Contents::of(screen, frame.area().width);
+    let contents = Contents::of(screen, frame.area().as_size());
     let [heading, interfaces, frames, vips, offenders, keys] = contents.areas(frame.area());
     let room = contents.room(vips);
-    let count = contents.rows.len();
+    let count = contents.count;
     let top = screen.list.top_of(count, room);
-    let shown = (top..count).take(room).flat_map(|row| contents.layout.row(&contents.vips, row));
+    let shown = (top..count).take(room).map(|row| row - contents.first);
+    let shown = shown.flat_map(|row| contents.layout.row(&contents.vips, row));
     let header = contents.layout.header(&contents.vips).iter().map(|line| title(line)).collect::<Vec<_>>();
     let list: Vec<_> = header.into_iter().chain(shown.map(|line| styled(&line))).collect();
     frame.render_widget(Text::from(contents.head), heading);

@@ -78,7 +78,7 @@ pub fn brief(status: &Status) -> String {
             format!("{} {} {role} {} {mac}\n", vip.address, vip.interface, vip.answers.name())
         }
         VipRow::Waits(it) => {
-            format!("{} {} {WAITING} no {}\n", it.address, it.interface, or_dash(it.mac.as_ref()))
+            format!("{} {} {WAITING} no {}\n", it.address, it.label(), or_dash(it.mac.as_ref()))
         }
     };
     let mut rows = rows(status);
@@ -111,7 +111,7 @@ impl VipRow<'_> {
     fn id(&self) -> (std::net::IpAddr, &str) {
         match self {
             Self::Entry(vip) => (vip.address, &vip.interface),
-            Self::Waits(it) => (it.address, &it.interface),
+            Self::Waits(it) => (it.address, it.label()),
         }
     }
 
@@ -150,7 +150,7 @@ fn vip_table(status: &Status) -> Table {
             VipRow::Entry(vip) => vips.add_row(entry_cells(vip)),
             VipRow::Waits(it) => vips.add_row([
                 it.address.to_string(),
-                it.interface.clone(),
+                it.label().to_owned(),
                 WAITING.to_owned(),
                 or_dash(it.mac.as_ref()),
                 format!("no: {}", it.because),
@@ -299,7 +299,7 @@ mod tests {
         let waits = VipStatus { address: [192, 0, 2, 12].into(), mac: None, ..status.vips[1].clone() };
         status.waiting = Some(vec![Waiting {
             address: waits.address,
-            interface: waits.interface.clone(),
+            interface: Some(waits.interface.clone()),
             because: "another host has it".to_owned(),
             remedy: "give that host another address".to_owned(),
             mac: Some("02:00:00:00:00:77".to_owned()),
