@@ -42,7 +42,7 @@ pub use self::{
     file::File as FileSource,
     input::{
         Changed, Entries, File, Input, Listened, Macs, Maps, Network, Outcome, Prepared, Readout, Stated,
-        Unwritten,
+        Unread, Unwritten,
     },
     shared::Shared,
     source::Source,

@@ -4,6 +4,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     net::IpAddr,
     sync::Arc,
+    time::Duration,
 };
 
 use vipward_common::{LeaseDeadline, MacAddr, Proof, Twin, VipEntry, VipFault, VipKey};
@@ -224,12 +225,16 @@ pub enum Request {
 
 #[derive(Clone, PartialEq, Debug)]
 pub enum Line {
-    /// The file was applied, or an operator wants yielded VIPs back.
-    Configured {
-        reclaim: bool,
+    /// The file was applied.
+    Configured,
+    /// An operator wants yielded VIPs back.
+    Reclaims,
+    /// The file takes something away, and is applied if it does not change meanwhile.
+    Unsettled {
+        /// The number of VIPs that it leaves out.
+        vips: usize,
+        within: Duration,
     },
-    /// The file takes something away, and is applied when it has not changed for a time.
-    Unsettled,
     /// The network could not be observed.
     Unobserved(String),
     /// Notifications of the network were lost.

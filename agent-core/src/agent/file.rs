@@ -4,7 +4,10 @@ use std::{collections::BTreeSet, net::IpAddr, time::Duration};
 
 use vipward_common::{Defence, LeaseDeadline, Policy};
 
-use super::effect::{Effect, Line};
+use super::{
+    effect::{Effect, Line},
+    input::Unread,
+};
 use crate::{
     base::time::Monotonic,
     config::{Config, OnYield},
@@ -34,15 +37,14 @@ struct Unsettled {
 }
 
 /// What becomes of a file that was read.
-#[derive(PartialEq, Eq, Debug)]
+#[derive(Debug)]
 pub(super) enum Settled {
-    /// The file is faulty, or the running configuration.
+    /// The file is the running configuration.
     Unchanged,
+    Faulty,
     Applies(Box<Config>),
     /// The file is read again later. The first since one was applied is logged.
-    Waits {
-        is_first: bool,
-    },
+    Waits(Option<Line>),
 }
 
 /// The state of a standalone agent.
@@ -125,13 +127,16 @@ impl File {
     /// when it was read again after [`SETTLE`] and has not changed. An operator's request cannot wait.
     pub(super) fn settle(
         &mut self,
-        read: Option<Box<Config>>,
+        read: Result<Box<Config>, Unread>,
         running: &Config,
         is_requested: bool,
         now: Monotonic,
     ) -> Settled {
+        if read == Err(Unread::Unknown) {
+            return Settled::Faulty;
+        }
         let before = self.unsettled.take();
-        let Some(config) = read else { return Settled::Unchanged };
+        let Ok(config) = read else { return Settled::Faulty };
         if *config == *running {
             return Settled::Unchanged;
         }
@@ -141,6 +146,8 @@ impl File {
         let since = before.as_ref().map_or(now, |it| it.since);
         let end = since + MOST_UNSETTLED;
         let is_first = before.is_none();
+        let stay: BTreeSet<IpAddr> = config.vips.iter().map(|vip| vip.address).collect();
+        let vips = running.vips.iter().filter(|vip| !stay.contains(&vip.address)).count();
         let due = match before {
             Some(before) if before.config == config => before.due,
             Some(_) | None => (now + SETTLE).min(end),
@@ -149,7 +156,7 @@ impl File {
             return Settled::Applies(config);
         }
         self.unsettled = Some(Box::new(Unsettled { config, since, due, is_read_again: false }));
-        Settled::Waits { is_first }
+        Settled::Waits(is_first.then(|| Line::Unsettled { vips, within: due.saturating_since(now) }))
     }
 
     /// Returns true once if a file that waits is to be read again.

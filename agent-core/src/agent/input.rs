@@ -201,11 +201,20 @@ pub struct Stated {
     pub holds: Vec<Hold>,
 }
 
+/// What is known of a file without a configuration.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unread {
+    /// It is faulty or gone.
+    Faulty,
+    /// It could not be read, and may be as it was.
+    Unknown,
+}
+
 /// A file that was read again.
 #[derive(Debug)]
 pub struct File {
-    /// Its configuration. None if it is faulty: the running one stays.
-    pub config: Option<Box<Config>>,
+    /// Its configuration. Without one, the running one stays.
+    pub config: Result<Box<Config>, Unread>,
     /// True if an operator takes yielded VIPs back.
     pub reclaim: bool,
 }

@@ -138,16 +138,18 @@ impl Agent {
                 self.segment.configure(&settings(&config), now);
                 self.config = *config;
                 self.answers.configure(self.source.grace(&self.config));
-                self.log(Line::Configured { reclaim });
+                self.log(Line::Configured);
             }
-            Settled::Waits { is_first } => {
-                if is_first {
-                    self.log(Line::Unsettled);
-                }
+            Settled::Waits(line) => {
+                self.effects.extend(line.map(Effect::Log));
                 return;
             }
-            Settled::Unchanged if !reclaim => return,
-            Settled::Unchanged => self.log(Line::Configured { reclaim }),
+            Settled::Unchanged | Settled::Faulty if !reclaim => return,
+            Settled::Unchanged => self.log(Line::Configured),
+            Settled::Faulty => {}
+        }
+        if reclaim {
+            self.log(Line::Reclaims);
         }
         if let Source::File(file) = &mut self.source {
             self.effects.extend(file.beat(self.host.yields_settled(), now));

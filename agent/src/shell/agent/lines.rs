@@ -120,9 +120,12 @@ impl Log {
     /// Writes a line, unless there are too many of its kind.
     pub(super) fn line(&mut self, line: &Line, agent: &Agent, metrics: &Metrics, now: Monotonic) {
         match line {
-            Line::Configured { reclaim } => info!(reclaim, "configuration is applied"),
-            Line::Unsettled => info!(
-                "the file changes or leaves out what is in force; it is applied when it has not changed for 2 s"
+            Line::Configured => info!("configuration is applied"),
+            Line::Reclaims => info!("yielded VIPs are taken back, as SIGHUP asks"),
+            Line::Unsettled { vips, within } => info!(
+                vips_left_out = vips,
+                applied_within_ms = millis(*within),
+                "the file changes or leaves out what is in force; it is applied if it does not change meanwhile"
             ),
             Line::Unobserved(error) => warn!(error, "the network could not be observed; trying again"),
             Line::Overrun => warn!("network notifications were lost; everything is observed again"),

@@ -2,7 +2,7 @@
 //!
 //! Neither its file system nor its size may delay the event loop. Threads read and parse it.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use tokio::{
     sync::mpsc,
@@ -10,7 +10,7 @@ use tokio::{
 };
 use tracing::{error, info};
 use vipward_core::{
-    agent::File,
+    agent::{File, Unread},
     config::Config,
     diagnosis::doctor::{FileReport, Refusal},
 };
@@ -19,11 +19,17 @@ use super::{error::RunError, starting::parse_config};
 use crate::shell::{
     kernel::{
         clock,
-        file::{self, FileError, PATIENCE, Threads},
+        file::{self, Cause, FileError, PATIENCE, Threads},
         file_watch::{FileWatch, FileWatchError},
     },
     logging::errors::chain,
 };
+
+/// The time until a file is read again that the system could not read.
+const RETRY: Duration = Duration::from_secs(5);
+
+#[cfg(test)]
+mod tests;
 
 pub(super) struct Reading {
     pub(super) path: PathBuf,
@@ -32,6 +38,8 @@ pub(super) struct Reading {
     threads: Threads,
     /// What is to be read when the present attempt is over.
     wanted: Option<Wanted>,
+    /// The time at which the file is wanted again.
+    retry: Option<Instant>,
     attempt: Option<Attempt>,
     /// The number of attempts that have begun.
     attempts: u64,
@@ -49,7 +57,6 @@ struct Wanted {
 }
 
 struct Attempt {
-    number: u64,
     reclaim: bool,
     /// The end of its time. None if the file was read: parsing it always ends.
     until: Option<Instant>,
@@ -85,6 +92,7 @@ impl Reading {
             stopped_by: None,
             threads,
             wanted: None,
+            retry: None,
             attempt: None,
             attempts: 0,
             answers: mpsc::unbounded_channel(),
@@ -109,25 +117,20 @@ impl Reading {
                 return Ok(Read { result: Err(self.failed(error)), reclaim });
             }
             let until = self.attempt.as_ref().and_then(|attempt| attempt.until);
+            let retry = self.retry;
             tokio::select! {
                 changed = self.watch.changed() => {
                     changed?;
                     self.want(false);
                 }
                 Some((number, news)) = self.answers.1.recv() => {
-                    let is_present = |attempt: &mut Attempt| attempt.number == number;
-                    match news {
-                        News::Read => {
-                            if let Some(attempt) = self.attempt.as_mut().filter(|it| it.number == number) {
-                                attempt.until = None;
-                            }
-                        }
-                        News::Parsed(result) => match self.attempt.take_if(is_present) {
-                            Some(Attempt { reclaim, .. }) => return Ok(Read { result, reclaim }),
-                            // Its time was over. The file system answers again.
-                            None => self.want(false),
-                        },
+                    if let Some(read) = self.on_news(number, news) {
+                        return Ok(read);
                     }
+                }
+                () = sleep_until(retry.unwrap_or_else(Instant::now)), if retry.is_some() => {
+                    self.retry = None;
+                    self.want(false);
                 }
                 () = sleep_until(until.unwrap_or_else(Instant::now)), if until.is_some() => {
                     let reclaim = self.attempt.take().is_some_and(|attempt| attempt.reclaim);
@@ -137,9 +140,29 @@ impl Reading {
         }
     }
 
+    /// Handles news of an attempt. Those of the newest count although its time is over: a file system
+    /// that is slow once is slow each time.
+    fn on_news(&mut self, number: u64, news: News) -> Option<Read> {
+        if number != self.attempts {
+            return None;
+        }
+        match news {
+            News::Read => {
+                if let Some(attempt) = &mut self.attempt {
+                    attempt.until = None;
+                }
+                None
+            }
+            News::Parsed(result) => {
+                let reclaim = self.attempt.take().is_some_and(|attempt| attempt.reclaim);
+                Some(Read { result, reclaim })
+            }
+        }
+    }
+
     fn begin(&mut self, reclaim: bool) -> io::Result<()> {
-        self.attempts += 1;
-        let (number, path, answers) = (self.attempts, self.path.clone(), self.answers.0.clone());
+        self.retry = None;
+        let (number, path, answers) = (self.attempts + 1, self.path.clone(), self.answers.0.clone());
         // The agent may have ended.
         let notify = move |news| drop(answers.send((number, news)));
         self.threads.run(move || {
@@ -147,7 +170,8 @@ impl Reading {
             notify(News::Read);
             notify(News::Parsed(parse_config(&path, read).map(Box::new)));
         })?;
-        self.attempt = Some(Attempt { number, reclaim, until: Some(Instant::now() + PATIENCE) });
+        self.attempts = number;
+        self.attempt = Some(Attempt { reclaim, until: Some(Instant::now() + PATIENCE) });
         Ok(())
     }
 
@@ -163,14 +187,27 @@ impl Reading {
                     info!(config = %self.path.display(), was = why, "the file is no longer refused");
                 }
                 (self.read_at, self.read_at_unix_seconds) = (Instant::now(), clock::unix_seconds());
-                Some(config)
+                Ok(config)
             }
             Err(error) => {
                 self.refuse(chain(&error), reclaim);
-                None
+                Err(self.judge(&error))
             }
         };
         File { config, reclaim }
+    }
+
+    /// Returns what is known of a file that was not read, and has it read again if nothing else would.
+    fn judge(&mut self, error: &RunError) -> Unread {
+        let cause =
+            if let RunError::ReadConfig { source, .. } = error { file::cause(source) } else { Cause::File };
+        if matches!(cause, Cause::Gone | Cause::System) {
+            self.retry = Some(Instant::now() + RETRY);
+        }
+        match cause {
+            Cause::File | Cause::Gone => Unread::Faulty,
+            Cause::System | Cause::Slow => Unread::Unknown,
+        }
     }
 
     fn refuse(&mut self, why: String, reclaim: bool) {

@@ -86,7 +86,7 @@ impl EventLoop {
             Received::Stop(signal) => match &mut self.outer {
                 Outer::File(reading) => {
                     reading.stopped_by = Some(signal);
-                    if let Some(service) = &self.service {
+                    if let Some(service) = &mut self.service {
                         service.stopping();
                     }
                     self.step(Input::Stop).await?;

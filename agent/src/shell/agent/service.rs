@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, fmt, net::IpAddr, time::Duration};
 
-use tracing::warn;
+use tracing::{info, warn};
 use vipward_core::{agent::Agent, base::time::Monotonic};
 
 use super::{
@@ -17,6 +17,11 @@ use crate::shell::kernel::systemd::Systemd;
 const READY_AFTER: Duration = Duration::from_secs(10);
 /// The least time between two texts of the state. They count all VIPs.
 const STATUS: Duration = Duration::from_secs(5);
+/// The longest time until what was not sent is sent again.
+const RETRY: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests;
 
 /// A service manager that is notified.
 pub(super) struct Service {
@@ -26,6 +31,8 @@ pub(super) struct Service {
     next_ping: Option<Monotonic>,
     next_status: Monotonic,
     status: Status,
+    /// True if the last notification was not sent.
+    has_failed: bool,
 }
 
 /// The state in words.
@@ -44,6 +51,7 @@ impl Service {
             ready_by: Some(now + READY_AFTER),
             next_status: now,
             status: Status::default(),
+            has_failed: false,
         }
     }
 
@@ -56,36 +64,54 @@ impl Service {
         if let Some(watchdog) = self.systemd.watchdog
             && self.next_ping.is_some_and(|next| next <= now)
         {
-            self.next_ping = Some(now + watchdog / 2);
-            self.notify("WATCHDOG=1");
+            let is_sent = self.notify("WATCHDOG=1");
+            self.next_ping = Some(now + if is_sent { watchdog / 2 } else { RETRY.min(watchdog / 8) });
         }
     }
 
-    pub(super) fn stopping(&self) {
+    pub(super) fn stopping(&mut self) {
         self.notify("STOPPING=1");
     }
 
-    fn notify(&self, state: &str) {
-        if let Err(error) = self.systemd.notify(state) {
-            warn!(state, %error, "failed to notify systemd");
+    /// Returns true if the state was sent. The socket may be full.
+    fn notify(&mut self, state: &str) -> bool {
+        let sent = self.systemd.notify(state);
+        let had_failed = std::mem::replace(&mut self.has_failed, sent.is_err());
+        match &sent {
+            Ok(()) if had_failed => info!("systemd is notified again"),
+            Err(error) if !had_failed => warn!(state, %error, "failed to notify systemd; trying again"),
+            Ok(()) | Err(_) => {}
         }
+        sent.is_ok()
     }
 
-    fn on_turn(&mut self, agent: &Agent, is_refused: bool, now: Monotonic) {
+    fn on_turn(
+        &mut self,
+        has_decided: impl FnOnce() -> bool,
+        status: impl FnOnce() -> Status,
+        now: Monotonic,
+    ) {
         self.ping(now);
-        let is_ready = self.ready_by.is_some_and(|by| by <= now || agent.has_decided());
-        if !is_ready && (self.ready_by.is_some() || now < self.next_status) {
+        if now < self.next_status {
             return;
         }
-        self.next_status = now + STATUS;
-        let status = Status::of(agent, is_refused);
-        if is_ready {
-            self.ready_by = None;
-            self.notify(&format!("READY=1\nSTATUS={status}"));
-        } else if status != self.status {
-            self.notify(&format!("STATUS={status}"));
+        let is_ready = self.ready_by.is_some_and(|by| by <= now || has_decided());
+        if !is_ready && self.ready_by.is_some() {
+            return;
         }
-        self.status = status;
+        let status = status();
+        let is_sent = if is_ready {
+            self.notify(&format!("READY=1\nSTATUS={status}"))
+        } else {
+            status == self.status || self.notify(&format!("STATUS={status}"))
+        };
+        self.next_status = now + if is_sent { STATUS } else { RETRY };
+        if is_sent {
+            self.ready_by = None;
+            self.status = status;
+        } else if is_ready {
+            self.ready_by = Some(self.next_status);
+        }
     }
 }
 
@@ -111,7 +137,8 @@ impl EventLoop {
     /// Notifies the service manager of what has changed.
     pub(super) fn notify_service(&mut self) -> Result<(), RunError> {
         if let (Some(service), Outer::File(reading)) = (&mut self.service, &self.outer) {
-            service.on_turn(&self.agent, reading.is_refused(), now()?);
+            let status = || Status::of(&self.agent, reading.is_refused());
+            service.on_turn(|| self.agent.has_decided(), status, now()?);
         }
         Ok(())
     }

@@ -48,6 +48,30 @@ impl From<FileError> for io::Error {
     }
 }
 
+/// The reason why a file was not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// The file is no good, whenever it is read.
+    File,
+    /// The file is not there.
+    Gone,
+    /// It may be read later. Nothing reports when.
+    System,
+    /// The attempt goes on.
+    Slow,
+}
+
+/// Returns the reason why a file was not read.
+pub fn cause(error: &io::Error) -> Cause {
+    match error.get_ref().and_then(|inner| inner.downcast_ref::<FileError>()) {
+        Some(FileError::NotRegular { .. } | FileError::TooLarge) => Cause::File,
+        Some(FileError::TooSlow) => Cause::Slow,
+        None if error.kind() == io::ErrorKind::InvalidData => Cause::File,
+        None if error.kind() == io::ErrorKind::NotFound => Cause::Gone,
+        Some(FileError::TooMany) | None => Cause::System,
+    }
+}
+
 /// Reads a regular file. May take for ever.
 pub fn read(path: &Path) -> io::Result<String> {
     // A FIFO would be waited for.

@@ -34,6 +34,8 @@ mod tests;
 const DEBOUNCE: Duration = Duration::from_millis(100);
 /// The time between two attempts to watch a directory that is gone.
 const RETRY: Duration = Duration::from_secs(1);
+/// The time between two log lines about trouble that goes on.
+const AGAIN: Duration = Duration::from_secs(60);
 /// The most symbolic links that are followed, as in the kernel (`MAXSYMLINKS`).
 const MAX_LINKS: usize = 40;
 
@@ -131,12 +133,22 @@ type Names = BTreeMap<WatchDescriptor, BTreeSet<OsString>>;
 
 /// What a look along the path finds.
 enum Found {
-    /// An entry that decides, which is watched.
-    Entry(WatchDescriptor, OsString),
+    /// An entry that decides, which is watched, and what is there.
+    Entry(WatchDescriptor, OsString, State),
     /// A directory that cannot be watched.
     Missing(PathBuf, Errno),
     /// There is nothing else.
     All,
+}
+
+/// What is at an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    /// A file with one name. If it has just appeared, its writer will close it, and its content may be
+    /// incomplete until then.
+    MayBeWritten,
+    /// A link, nothing, or a file that was linked or moved here.
+    Complete,
 }
 
 /// A look along the path.
@@ -162,6 +174,10 @@ struct Watch {
     due: Option<Instant>,
     retry: Option<Instant>,
     has_missed: bool,
+    /// Entries that have appeared since the last look.
+    created: BTreeSet<(WatchDescriptor, OsString)>,
+    /// The time of the last log line that no look can begin. None if one can.
+    barred: Option<Instant>,
 }
 
 impl Watch {
@@ -185,6 +201,8 @@ impl Watch {
             due: None,
             retry: None,
             has_missed: false,
+            created: BTreeSet::new(),
+            barred: None,
         };
         watch.begin_to_look();
         Ok(watch)
@@ -225,8 +243,18 @@ impl Watch {
                 Err(Errno::EINTR) => continue,
                 Err(errno) => return Err(self.read_error(errno.into())),
             };
-            if events.iter().any(|event| self.is_relevant(event)) {
-                self.report_soon();
+            let relevant: Vec<_> = events.into_iter().filter(|event| self.is_relevant(event)).collect();
+            let is_relevant = !relevant.is_empty();
+            for event in relevant {
+                match event.name {
+                    // The look finds out whether it is complete.
+                    Some(name) if event.mask.contains(AddWatchFlags::IN_CREATE) => {
+                        self.created.insert((event.wd, name));
+                    }
+                    Some(_) | None => self.report_soon(),
+                }
+            }
+            if is_relevant {
                 self.begin_to_look();
             }
         }
@@ -248,15 +276,7 @@ impl Watch {
         let directory_itself =
             AddWatchFlags::IN_DELETE_SELF | AddWatchFlags::IN_MOVE_SELF | AddWatchFlags::IN_IGNORED;
         let Some(name) = &event.name else { return event.mask.intersects(directory_itself) };
-        let being_written = event.mask.contains(AddWatchFlags::IN_CREATE) && self.is_being_written();
-        names.any(|it| it == name) && !being_written
-    }
-
-    /// Returns true if the file has just appeared and its writer will close it. Its content may be
-    /// incomplete until then. A file that was linked or moved here is complete.
-    fn is_being_written(&self) -> bool {
-        std::fs::symlink_metadata(&self.path)
-            .is_ok_and(|metadata| metadata.is_file() && metadata.nlink() == 1)
+        names.any(|it| it == name)
     }
 
     /// Begins to watch the entries that decide now.
@@ -268,27 +288,50 @@ impl Watch {
         // The watch may have ended.
         let notify = move |found| drop(sender.send((look, found)));
         let begun = self.threads.run(move || {
-            find_deciding_entries(&path, |directory, name| match inotify.add_watch(&directory, mask()) {
-                Ok(watch) => notify(Found::Entry(watch, name)),
-                Err(errno) => notify(Found::Missing(directory, errno)),
+            find_deciding_entries(&path, |directory, name, state| {
+                match inotify.add_watch(&directory, mask()) {
+                    Ok(watch) => notify(Found::Entry(watch, name, state())),
+                    Err(errno) => notify(Found::Missing(directory, errno)),
+                }
             });
             notify(Found::All);
         });
-        if let Err(error) = begun {
-            warn!(%error, "cannot look where the configuration is; trying every second");
-            self.retry = Some(Instant::now() + RETRY);
+        let now = Instant::now();
+        match begun {
+            Ok(()) => {
+                if self.barred.take().is_some() {
+                    info!(path = %self.path.display(), "looking where the configuration is again");
+                }
+            }
+            Err(error) => {
+                if self.barred.is_none_or(|logged| logged + AGAIN <= now) {
+                    let path = self.path.display();
+                    warn!(%path, %error, "cannot look where the configuration is; trying every second");
+                    self.barred = Some(now);
+                }
+                self.retry = Some(now + RETRY);
+            }
         }
     }
 
     fn on_found(&mut self, found: Found) {
         let Some(look) = &mut self.look else { return };
         match found {
-            Found::Entry(watch, name) => _ = look.names.entry(watch).or_default().insert(name),
+            Found::Entry(watch, name, state) => {
+                look.names.entry(watch).or_default().insert(name.clone());
+                if self.created.remove(&(watch, name)) && state == State::Complete {
+                    self.report_soon();
+                }
+            }
             Found::Missing(directory, errno) => look.missing = Some((directory, errno)),
             Found::All => {
                 let Look { names, missing } = self.look.take().unwrap_or_default();
                 self.watch_only(names);
                 self.note_missing(missing);
+                // What has appeared and decides no longer.
+                if !std::mem::take(&mut self.created).is_empty() {
+                    self.report_soon();
+                }
             }
         }
     }
@@ -341,8 +384,8 @@ fn mask() -> AddWatchFlags {
 }
 
 /// Finds each symbolic link on the way along the absolute `path`, and the file at its end, as a
-/// directory and a name in it. May take for ever.
-fn find_deciding_entries(path: &Path, mut found: impl FnMut(PathBuf, OsString)) {
+/// directory and a name in it, and how to find what is there. May take for ever.
+fn find_deciding_entries(path: &Path, mut found: impl FnMut(PathBuf, OsString, &dyn Fn() -> State)) {
     let mut links = 0;
     let mut at = PathBuf::from("/");
     let mut rest: VecDeque<OsString> = components(path);
@@ -355,7 +398,7 @@ fn find_deciding_entries(path: &Path, mut found: impl FnMut(PathBuf, OsString)) 
         let target = if links < MAX_LINKS { std::fs::read_link(&here).ok() } else { None };
         if let Some(target) = target {
             links += 1;
-            found(at.clone(), name);
+            found(at.clone(), name, &|| State::Complete);
             if target.is_absolute() {
                 at = PathBuf::from("/");
             }
@@ -363,10 +406,18 @@ fn find_deciding_entries(path: &Path, mut found: impl FnMut(PathBuf, OsString)) 
                 rest.push_front(name);
             }
         } else if rest.is_empty() {
-            found(at.clone(), name);
+            found(at.clone(), name, &|| state_of(&here));
         } else {
             at = here;
         }
+    }
+}
+
+/// Returns what is at the end of a path. May take for ever.
+fn state_of(path: &Path) -> State {
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) if metadata.is_file() && metadata.nlink() == 1 => State::MayBeWritten,
+        Ok(_) | Err(_) => State::Complete,
     }
 }
 

@@ -43,7 +43,8 @@ impl Systemd {
         Self::at(&name, watchdog).inspect_err(failed).ok()
     }
 
-    fn at(name: &OsStr, watchdog: Option<Duration>) -> io::Result<Self> {
+    /// Returns the service manager with this socket.
+    pub fn at(name: &OsStr, watchdog: Option<Duration>) -> io::Result<Self> {
         let address = match name.as_bytes() {
             [b'@', name @ ..] => SocketAddr::from_abstract_name(name)?,
             [b'/', ..] => SocketAddr::from_pathname(name)?,

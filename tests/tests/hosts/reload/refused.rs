@@ -26,7 +26,7 @@ const SOON: Duration = Duration::from_secs(3);
 /// Time that is longer than the lease deadline.
 const LONG: Duration = Duration::from_secs(10);
 
-fn page(node: &Node, path: &str) -> Result<String> {
+pub(super) fn page(node: &Node, path: &str) -> Result<String> {
     http::get(&node.host, PAGES, path)?.good()
 }
 
@@ -148,6 +148,14 @@ impl Drop for Hung {
     }
 }
 
+/// Makes a link anew, not by a rename.
+fn lead(link: &Path, target: &Path) -> Result<()> {
+    if link.is_symlink() {
+        fs::remove_file(link)?;
+    }
+    Ok(symlink(target, link)?)
+}
+
 fn threads_of(agent: &Agent) -> Result<usize> {
     Ok(fs::read_dir(format!("/proc/{}/task", agent.pid()?))?.count())
 }
@@ -177,6 +185,24 @@ fn a_file_system_that_does_not_answer_stops_neither_the_heartbeat_nor_a_good_fil
         ensure!(later <= threads, "threads pile up: {threads}, then {later}");
         mend(node, seen)?;
         assert_shown(node, None)?;
+
+        // A link to a directory leads there, and then back.
+        let (links, good) = (TempDir::new()?, TempDir::new()?);
+        let (directory, file) = (links.path().join("etc"), good.path().join("vipward.yaml"));
+        let text = fs::read_to_string(&path)?;
+        fs::write(&file, &text)?;
+        lead(&directory, good.path())?;
+        let link = path.with_extension("link");
+        symlink(directory.join("vipward.yaml"), &link)?;
+        fs::rename(&link, &path)?;
+        fs::write(&file, text.replace("}]", "}, {address: 192.0.2.12}]"))?;
+        wait_until_held(node, 12, true)?;
+        let seen = node.agent.logs()?.len();
+        lead(&directory, hung.directory.path())?;
+        wait_for_refusal(node, seen, &[why])?;
+        fs::write(&file, text.replace("}]", "}, {address: 192.0.2.12}, {address: 192.0.2.13}]"))?;
+        lead(&directory, good.path())?;
+        wait_until_held(node, 13, true)?;
         hang(node).map(drop)
     })?;
     let status = node.agent.terminate()?;

@@ -51,7 +51,7 @@ impl World {
 
     pub(super) fn reload(&mut self, text: Option<&str>, reclaim: bool) -> Vec<String> {
         let lines = self.read_file(text, reclaim);
-        if lines != ["log unsettled"] {
+        if !lines.iter().any(|line| line.starts_with("log unsettled")) {
             return lines;
         }
         // It is applied when it is found unchanged. Nothing else happens meanwhile.
@@ -61,8 +61,13 @@ impl World {
 
     /// Reads a file. One that takes something away is not applied yet.
     fn read_file(&mut self, text: Option<&str>, reclaim: bool) -> Vec<String> {
-        let config = text.map(|text| Box::new(parse(&format!("{text}{PEERS}"))));
+        let config = text.map(|text| Box::new(parse(&format!("{text}{PEERS}")))).ok_or(Unread::Faulty);
         self.notify(Input::File(File { config, reclaim }))
+    }
+
+    /// Fails to read a file.
+    fn fail_to_read(&mut self) -> Vec<String> {
+        self.notify(Input::File(File { config: Err(Unread::Unknown), reclaim: false }))
     }
 }
 
@@ -151,30 +156,45 @@ fn a_kernel_that_may_ask_is_a_problem_only_while_a_vip_is_bound() {
 #[test]
 fn a_file_that_was_read_again() {
     let two = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11, force: true}]\n";
-    let applied =
-        ["lease_deadline", "read maps", "prepare [3]", "write 11 held 01", "lease_deadline", "read yields"];
+    let applied = [
+        "log configured",
+        "lease_deadline",
+        "read maps",
+        "prepare [3]",
+        "write 11 held 01",
+        "lease_deadline",
+        "read yields",
+    ];
     let same = ["lease_deadline", "read maps", "prepare [3]", "lease_deadline", "read yields"];
+    let with = |before: &[&'static str], after: &[&'static str]| [before, after].concat();
+    let equal = with(&["log configured", "log reclaims"], &same);
+    let faulty = with(&["log reclaims"], &same);
+    let requested = with(&["log configured", "log reclaims"], &applied[1..]);
     let rows: [(&str, Option<&str>, bool, &[&str]); 6] = [
         ("the same", Some(ONE), false, &[]),
         ("faulty", None, false, &[]),
         ("changed", Some(two), false, &applied),
-        ("the same, with reclaim", Some(ONE), true, &same),
-        ("faulty, with reclaim", None, true, &same),
-        ("changed, with reclaim", Some(two), true, &applied),
+        ("the same, with reclaim", Some(ONE), true, &equal),
+        ("faulty, with reclaim", None, true, &faulty),
+        ("changed, with reclaim", Some(two), true, &requested),
     ];
     for (what, text, reclaim, expected) in rows {
         let mut world = World::running(ONE, &[10]);
-        let lines = only(world.reload(text, reclaim), "lease_deadline|read|prepare|write");
+        let lines = only(
+            world.reload(text, reclaim),
+            "log configured|log reclaims|lease_deadline|read|prepare|write",
+        );
         assert_eq!(lines, expected, "{what}");
     }
 }
 
 const TWO: &str = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11}]\n";
+const UNSETTLED: &str = "log unsettled, 1 VIPs, 2s";
 
 #[test]
 fn a_file_that_takes_something_away_is_applied_when_it_was_read_again_and_has_not_changed() {
     let mut world = World::running(TWO, &[10, 11]);
-    assert_eq!(world.read_file(Some(ONE), false), ["log unsettled"]);
+    assert_eq!(world.read_file(Some(ONE), false), [UNSETTLED]);
     assert_eq!(world.after_only(ms(1_990), "read file|write"), [""; 0], "its writer may go on");
     assert_eq!(world.read_file(Some(ONE), false), [""; 0], "its mode was changed");
     assert_eq!(world.after_only(ms(10), "read file|write"), ["read file"]);
@@ -187,18 +207,36 @@ fn a_file_that_takes_something_away_is_applied_when_it_was_read_again_and_has_no
 #[test]
 fn a_file_that_is_written_in_two_parts_takes_nothing_away() {
     let three = "vips: [{address: 10.0.0.10}, {address: 10.0.0.11}, {address: 10.0.0.12, force: true}]\n";
-    for (what, second, writes) in [
-        ("as before", Some(TWO), &[][..]),
-        ("with one more", Some(three), &["log configured", "write 12 held 01"]),
-        ("faulty", None, &[]),
+    for (what, second, writes, vips) in [
+        ("as before", Some(TWO), &[][..], 1),
+        ("with one more", Some(three), &["log configured", "write 12 held 01"], 2),
+        ("faulty", None, &[], 1),
     ] {
         let mut world = World::running(TWO, &[10, 11]);
-        assert_eq!(world.read_file(Some(ONE), false), ["log unsettled"], "{what}");
+        assert_eq!(world.read_file(Some(ONE), false), [UNSETTLED], "{what}");
         assert_eq!(world.after_only(ms(1_500), "read file|write"), [""; 0], "{what}");
         assert_eq!(only(world.read_file(second, false), "log configured|write"), writes, "{what}");
         assert_eq!(world.after_only(ms(20_000), "read file|write no"), [""; 0], "{what}");
         // The first part has been forgotten.
-        assert_eq!(world.read_file(Some(ONE), false), ["log unsettled"], "{what}");
+        assert_eq!(world.read_file(Some(ONE), false), [format!("log unsettled, {vips} VIPs, 2s")], "{what}");
+    }
+}
+
+#[test]
+fn a_file_that_waits_is_not_forgotten_when_it_could_not_be_read_meanwhile() {
+    // Times at which it could not be read, in ms since it was read first.
+    for (what, failures) in [("before its time", [500, 1_000]), ("at its time and later", [2_000, 7_000])] {
+        let mut world = World::running(TWO, &[10, 11]);
+        let begin = world.now;
+        assert_eq!(world.read_file(Some(ONE), false), [UNSETTLED], "{what}");
+        for failure in failures {
+            let at = begin + ms(failure);
+            world.after(at.saturating_since(world.now));
+            assert_eq!(world.fail_to_read(), [""; 0], "{what}");
+        }
+        world.after(ms(2_000));
+        let lines = only(world.read_file(Some(ONE), false), "log configured|write");
+        assert_eq!(lines, ["log configured", "write no 11"], "{what}");
     }
 }
 
@@ -220,8 +258,8 @@ fn a_file_that_goes_on_changing_is_applied_after_ten_seconds_and_a_request_is_ca
 
     let mut world = World::running(TWO, &[10, 11]);
     world.read_file(Some(ONE), false);
-    let lines = only(world.read_file(Some(ONE), true), "log configured|write");
-    assert_eq!(lines, ["log configured, reclaim", "write no 11"]);
+    let lines = only(world.read_file(Some(ONE), true), "log configured|log reclaims|write");
+    assert_eq!(lines, ["log configured", "log reclaims", "write no 11"]);
 }
 
 #[test]

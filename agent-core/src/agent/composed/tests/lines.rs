@@ -152,8 +152,9 @@ fn asked(request: &Request) -> String {
 
 fn log(line: &Line, view: &NetView) -> String {
     match line {
-        Line::Configured { reclaim } => format!("configured{}", if *reclaim { ", reclaim" } else { "" }),
-        Line::Unsettled => "unsettled".to_owned(),
+        Line::Configured => "configured".to_owned(),
+        Line::Reclaims => "reclaims".to_owned(),
+        Line::Unsettled { vips, within } => format!("unsettled, {vips} VIPs, {within:?}"),
         Line::Unobserved(_) => "unobserved".to_owned(),
         Line::Overrun => "overrun".to_owned(),
         Line::Removed { interface, own, instead } => {

@@ -37,6 +37,26 @@ fn a_file_is_read_unless_it_is_of_another_kind_or_too_large() {
 }
 
 #[test]
+fn an_error_of_the_system_is_told_from_one_of_the_file() {
+    let of = |errno| io::Error::from_raw_os_error(errno);
+    let table = [
+        (FileError::NotRegular { kind: "a FIFO" }.into(), Cause::File),
+        (FileError::TooLarge.into(), Cause::File),
+        (io::ErrorKind::InvalidData.into(), Cause::File),
+        (of(libc::ENOENT), Cause::Gone),
+        (of(libc::ESTALE), Cause::System),
+        (of(libc::EIO), Cause::System),
+        (of(libc::EMFILE), Cause::System),
+        (of(libc::EACCES), Cause::System),
+        (FileError::TooMany.into(), Cause::System),
+        (FileError::TooSlow.into(), Cause::Slow),
+    ];
+    for (error, expected) in table {
+        assert_eq!(cause(&error), expected, "{error}");
+    }
+}
+
+#[test]
 fn threads_that_wait_are_limited_and_one_that_ends_makes_room() {
     let threads = Threads::default();
     let (sender, ended) = mpsc::channel();
