@@ -47,7 +47,6 @@ pub struct ExplainArgs {
     #[arg(
         short = 'n',
         long,
-        alias = "namespace",
         value_name = "NAMESPACE",
         env = "POD_NAMESPACE",
         default_value = "vipward-system"

@@ -260,11 +260,11 @@ fn a_vip_goes_to_the_interface_that_it_names_by_an_alternative_name_or_a_mac() {
     }
     let got = host.place("vips: [{address: 10.0.0.10, interface: lan-older}]");
     let expected = "VIP 10.0.0.10 belongs to interface lan-older, which is not there or not attached; attached are: \
-                    eth0, eth1 (also lan-old), eth1.20. Waiting for it";
+                    eth0, eth1 (also lan-old), eth1.20; waiting for it";
     assert_eq!(words(&got), [expected]);
     let got = host.place("vips: [{address: 10.0.0.10, interface: '02:00:00:00:00:03', vlan: 30}]");
     let expected = "VIP 10.0.0.10 belongs to VLAN 30, which has no device on eth1: its card would drop the frames, \
-                    and this host the traffic. Make one: ip link add link eth1 name eth1.30 type vlan id 30 && ip \
+                    and this host the traffic; make one: ip link add link eth1 name eth1.30 type vlan id 30 && ip \
                     link set eth1.30 up";
     assert_eq!(words(&got), [expected]);
 }

@@ -46,7 +46,8 @@ fn another_address_is_neither_taken_over_nor_removed() {
         assert_eq!(
             error.to_string(),
             "192.0.2.10/32 is on lo already, and Vipward did not bind it (its label is not \"vipward\"): drop `bind` \
-             for it; or choose another VIP, or remove it there (ip address del 192.0.2.10/32 dev lo)"
+             for it; or choose another VIP; if another program has put 192.0.2.10 there, have that program \
+             remove it"
         );
         remove(&view, "lo", VIP).expect("nothing of Vipward's to remove");
         assert!(is_local(VIP), "the other address is still there");
