@@ -290,7 +290,7 @@ fn a_vip_that_waits_is_explained_with_what_the_agent_knows() -> Result<()> {
     wait_until(PATIENCE, "the answer to be noticed", || {
         Ok(step(&explain(VIP)?, "entry")?["found"].to_string().contains(&ROGUE.to_string()))
     })?;
-    let in_use = format!("this host is to hold it on eth0, and waits: {ROGUE} (");
+    let in_use = format!("this host is to hold it on eth0, and does not: {ROGUE} (");
     assert_broken(&explain(VIP)?, "entry", &in_use, "give that host another address");
 
     // Neither the log nor a command has the host give up the address by which it is reached.

@@ -127,9 +127,11 @@ fn a_vip_that_is_forced_on_one_host_stays_there() -> Result<()> {
 #[test]
 fn a_vip_that_is_forced_on_both_is_an_alarm_for_as_long_as_two_answer() -> Result<()> {
     in_each(&CASES, "both", |stage| {
-        let parted = Parted::on(stage, ["", ""], |_| Ok(()))?;
-        parted.elder.write_config(&forced(stage, ROGUE))?;
-        parted.younger.write_config(&forced(stage, NODE))?;
+        let mut parted = Parted::on(stage, ["", ""], |_| Ok(()))?;
+        for (agent, peer) in [(&mut parted.elder, ROGUE), (&mut parted.younger, NODE)] {
+            agent.write_config(&forced(stage, peer))?;
+            agent.signal(Signal::SIGHUP)?;
+        }
         let agents = parted.check_answered_by(&[NODE, ROGUE])?;
         let received = stage.listen(&stage.scene.client)?.capture(COUNTED_FOR)?;
         let announced = received.iter().filter_map(Frame::message).filter(Message::is_announcement).count();
