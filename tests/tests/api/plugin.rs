@@ -111,7 +111,7 @@ fn what_looks_at_a_node_says_that_this_is_none() -> Result<()> {
         );
         assert!(said.contains("nothing is pinned under"), "{args:?}: {said}");
     }
-    let output = plugin.command(&["doctor", "--pin-dir", pin_dir]).output()?;
+    let output = plugin.command(&["doctor", "--all", "--pin-dir", pin_dir]).output()?;
     assert!(said(&output).contains("no node of Vipward's"), "{}", said(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("kernel"), "and it examines it");
 
@@ -404,8 +404,8 @@ fn options_of_kubectl_work_before_the_command_and_after_it() -> Result<()> {
         }
     }
     for (options, code, words) in [
-        (&["--context", "here", "--user", "mover"][..], 1, "cannot list resource"),
-        (&["--context", "here", "--token", "wrong"], 1, "401"),
+        (&["--context", "here", "--user", "mover"][..], 4, "cannot list resource"),
+        (&["--context", "here", "--token", "wrong"], 4, "401"),
         (&["--server", "not a URL"], 3, "is no URL of an API server"),
         (&["--context", "here", "--as-group", "a"], 2, "--as"),
     ] {
