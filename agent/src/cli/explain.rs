@@ -37,8 +37,8 @@ pub struct ExplainArgs {
     /// How to print it.
     #[arg(short, long, value_enum, default_value_t = ReportFormat::Table)]
     pub output: ReportFormat,
-    /// The interface (name, altname or MAC) to probe the segment through. Default: where an agent here has it, else the one
-    /// whose subnet contains it.
+    /// The interface (name, altname or MAC) to probe the segment through. Default: where an agent here has it,
+    /// else the one whose subnet contains it.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     #[command(flatten)]

@@ -13,8 +13,8 @@ pub struct WhoHasArgs {
     /// The address to probe, or the name of its VirtualIP.
     #[arg(value_parser = address)]
     pub address: IpAddr,
-    /// The interface (name, altname or MAC) to probe through. Default: where an agent here has it, else the one whose subnet
-    /// contains the address.
+    /// The interface (name, altname or MAC) to probe through. Default: where an agent here has it, else the one
+    /// whose subnet contains the address.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// The number of probes.

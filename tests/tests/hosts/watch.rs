@@ -262,7 +262,8 @@ fn at_eighty_columns_each_address_and_mac_is_whole() -> Result<()> {
     const COLUMNS: usize = 80;
     let vip = "2001:db8::1111:2222:3333:4444";
     let yaml = format!(
-        "interfaces: [eth0]\nvips: [{{address: '{vip}', mac: '02:00:00:00:00:09', interface: eth0}}, {{address: {VIP}}}]\n"
+        "interfaces: [eth0]\nvips: [{{address: '{vip}', mac: '02:00:00:00:00:09', interface: eth0}}, \
+         {{address: {VIP}}}]\n"
     );
     let node = Node::start("narrow", &yaml)?;
     node.wait_until_answered(VIP, NODE)?;

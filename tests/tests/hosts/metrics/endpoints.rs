@@ -55,8 +55,8 @@ fn a_standalone_agent_notifies_each_check_by_name_and_what_is_wrong_with_it() ->
     let scene = Scene::new("checks")?;
     let agent = scene.agent(HOLDS_ONE)?;
     let well = get(&scene.node, "/readyz")?.good()?;
-    let expected = "[+]event-loop ok\n[+]config ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n[+]lease-deadline ok\n\
-        readyz check passed\n";
+    let expected = "[+]event-loop ok\n[+]config ok\n[+]links ok\n[+]vips ok\n[+]pins ok\n[+]entries ok\n\
+        [+]lease-deadline ok\nreadyz check passed\n";
     assert_eq!(well, expected);
     assert_eq!(
         get(&scene.node, "/livez")?.good()?,

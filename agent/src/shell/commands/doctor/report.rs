@@ -276,7 +276,7 @@ kube-proxy
 
     #[test]
     fn on_a_narrow_terminal_each_line_fits_and_no_word_is_cut() {
-        let found = "claims of 02:00:00:00:00:03 (locally administered) on 2001:db8:1111:2222:3333:4444:5555:6666 go on";
+        let found = "claims of 02:00:00:00:00:03 (locally administered) on 2001:db8:1111:2222:3333:4444:5555:6666 last";
         let remedy = format!("find that host: {found}");
         let checks = vec![check("unknown-hosts", None, State::Red, found, Some(&remedy))];
         let report = Report::new(checks, false);

@@ -200,7 +200,7 @@ fn a_file_that_was_refused_is_a_remark_and_the_host_stays_ready() {
     file.refused = Some(Refusal { why: "a:1:1: one\na:2:1: two".to_owned(), seconds_ago: 5 });
     let (status, text) = report("readyz", &of_event_loop(&snapshot), Some("config"));
     assert_eq!(status, StatusCode::OK);
-    let expected = "[+]config ok, but the file on disk was refused 5s ago (a:1:1: one; a:2:1: two); the agent runs with \
-        the one that it read 1m ago\nreadyz check passed\n";
+    let expected = "[+]config ok, but the file on disk was refused 5s ago (a:1:1: one; a:2:1: two); the agent runs \
+        with the one that it read 1m ago\nreadyz check passed\n";
     assert_eq!(text, expected);
 }

@@ -62,8 +62,8 @@ pub enum PinDirError {
     )]
     NotOurs { dir: PathBuf, owner: u32, mode: u32, user: u32 },
     #[error(
-        "another vipward agent{} uses {dir}: stop it; two agents need network namespaces and pin directories (--pin-dir) \
-         of their own",
+        "another vipward agent{} uses {dir}: stop it; two agents need network namespaces and pin directories \
+         (--pin-dir) of their own",
         in_brackets(*pid)
     )]
     InUse {

@@ -139,7 +139,8 @@ fn a_holder_that_cannot_be_seen_is_left_out() {
     let error = PinDirError::InUse { dir: "/pins".into(), pid: None };
     assert_eq!(
         error.to_string(),
-        "another vipward agent uses /pins: stop it; two agents need network namespaces and pin directories (--pin-dir) of their own"
+        "another vipward agent uses /pins: stop it; two agents need network namespaces and pin directories \
+         (--pin-dir) of their own"
     );
     let error = PinDirLock::acquire(Path::new("/none/such")).expect_err("it does not exist");
     assert_eq!(error.to_string(), "failed to inspect the pin directory /none/such");
