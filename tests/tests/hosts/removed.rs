@@ -12,6 +12,7 @@ use serde_json::Value;
 use vipward_tests::{
     agent::{Agent, AgentOptions, Attachment, HOLDS_ONE, NODE, Node, PATIENCE, VIP, start_agent},
     kit::{output_of, tools::bpftool},
+    lan::http::{self, PAGES},
 };
 
 /// A second until the agent looks, and one for a busy machine. It reads everything back after 30 s only.
@@ -146,6 +147,8 @@ fn a_bpffs_that_is_unmounted_is_reported_and_used_again_once_it_is_mounted() -> 
     node.wait_until_answered(VIP, NODE)?;
     umount2(node.bpffs.path(), MntFlags::MNT_DETACH)?;
     wait_for_failure(&mut node.agent, SOON, "is not on a bpffs")?;
+    let page = http::get(&node.host, PAGES, "/readyz/pins")?;
+    assert!(page.status == 503 && page.body.contains("pins are missing"), "{}", page.body);
     mount(Some("bpf"), node.bpffs.path(), Some("bpf"), MsFlags::empty(), None::<&str>)?;
     assert_pinned_again(&mut node)
 }
