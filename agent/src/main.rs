@@ -541,7 +541,7 @@ async fn unload_from(pin_dir: &Path) -> anyhow::Result<()> {
         // The addresses go first: the kernel must not answer for them after the program has gone.
         let view = Netlink::connect()?.observe().await?;
         // The mark of an address names no agent: those of another one that runs here stay.
-        // One that may not be read counts as none: this directory is to be unloaded.
+        // A directory that may not be read counts as unused: it must not keep this one from being unloaded.
         let others = other_pins::running(pin_dir, &view).found;
         let is_alone = others.iter().all(|other| other.agent == doctor::Agent::None);
         if is_alone {

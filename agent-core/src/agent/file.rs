@@ -36,7 +36,7 @@ struct Unsettled {
     is_read_again: bool,
 }
 
-/// What becomes of a file that was read.
+/// The decision about a file that was read.
 #[derive(Debug)]
 pub(super) enum Settled {
     /// The file is the running configuration.

@@ -201,7 +201,7 @@ pub struct Stated {
     pub holds: Vec<Hold>,
 }
 
-/// What is known of a file without a configuration.
+/// The reason why a file gave no configuration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unread {
     /// It is faulty or gone.

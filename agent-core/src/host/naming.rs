@@ -1,4 +1,4 @@
-//! What users call an interface: its name, an alternative name, or its MAC.
+//! Finds the interface that a user names: by its name, an alternative name, or its MAC.
 
 use vipward_common::MacAddr;
 

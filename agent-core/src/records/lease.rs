@@ -30,7 +30,7 @@ pub struct NodeInterface {
     pub unreached: Vec<Unreached>,
 }
 
-/// What users may call an interface of a node.
+/// The names by which users may choose an interface of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct InterfaceNames<'a> {
     pub name: &'a str,

@@ -18,7 +18,7 @@ use crate::{
     segment::{confirming::Answerer, conflict::What},
 };
 
-/// What has a VIP taken all the same, by the source of the VIPs.
+/// The setting that forces a VIP, in a file and in a cluster.
 const FORCE_IN_FILE: &str = "`force: true` of the VIP";
 const FORCE_IN_CLUSTER: &str = "the annotation vipward.io/force=true of its VirtualIP";
 

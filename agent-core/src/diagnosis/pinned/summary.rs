@@ -10,7 +10,7 @@ use vipward_common::{DeadlineState, EventKind};
 use super::{PRESENT, Status, VipStatus};
 use crate::{diagnosis::finding::State, host::answering::Waiting};
 
-/// What this host does for a VIP, over all interfaces, the best last.
+/// The best that this host does for a VIP on any interface. The order is ascending.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Does {
     /// Another host has it, or no host.

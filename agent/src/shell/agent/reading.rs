@@ -36,7 +36,7 @@ pub(super) struct Reading {
     watch: FileWatch,
     pub(super) stopped_by: Option<&'static str>,
     threads: Threads,
-    /// What is to be read when the present attempt is over.
+    /// The request that the next attempt serves.
     wanted: Option<Wanted>,
     /// The time at which the file is wanted again.
     retry: Option<Instant>,

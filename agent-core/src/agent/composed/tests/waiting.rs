@@ -33,7 +33,7 @@ fn a_vip_that_no_interface_is_for_waits_and_one_that_is_guarded_there_does_not()
     found.sort();
     assert_eq!(found, all);
     world.reload(Some("vips: [{address: 10.0.0.10}]\n"), true);
-    // What was reported as not answered is examined again.
+    // The agent examines the VIPs again that it had reported as not answered.
     world.after(Duration::from_secs(1));
     assert_eq!(waiting(&world), [""; 0]);
 }
